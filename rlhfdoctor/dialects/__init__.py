@@ -1,0 +1,131 @@
+"""Dialects give the keys of one trainer their canonical names, units and estimators.
+
+A dialect is data. It is recognised by its marks: sets of keys that no other trainer writes
+together. Adding one means adding a file that defines a ``Dialect``; nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.vocabulary import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What one logged key means. ``unit`` overrides the vocabulary's, for unknown units only."""
+
+    metric: str
+    estimator: str | None = None
+    reduction: str | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a name that the vocabulary does not know."""
+        if self.metric not in METRICS:
+            raise ValueError(f"{self.metric} is not in the vocabulary")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The keys of one trainer.
+
+    marks: alternative sets of keys; one set present in full recognises the trainer.
+    strangers: keys whose presence says that another trainer wrote the log.
+    keys: by exact key; where two keys of a row mean the same metric the first listed wins.
+    patterns: keys with one free part, written ``{}``, which becomes ``metric[part]``.
+    never_negative: keys whose estimator cannot be negative; one negative value rules the dialect
+    out. log_offset: logged step minus updates done.
+    """
+
+    name: str
+    framework: str
+    algorithm: str
+    keys: Mapping[str, Key]
+    marks: tuple[frozenset[str], ...] = ()
+    strangers: frozenset[str] = frozenset()
+    patterns: Mapping[str, Key] = field(default_factory=dict)
+    never_negative: frozenset[str] = frozenset()
+    log_offset: int = 0
+
+    def meaning(self, key: str) -> tuple[str, Key] | None:
+        """Return the column name and meaning of a logged key, or None where it is not known."""
+        if key in self.keys:
+            return self.keys[key].metric, self.keys[key]
+        for pattern, meaning in self.patterns.items():
+            before, after = pattern.split("{}")
+            match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", key)
+            if match:
+                return f"{meaning.metric}[{match.group(1)}]", meaning
+        return None
+
+    def matched(self, keys: frozenset[str]) -> frozenset[str]:
+        """Return the marks found among a log's keys; empty where the dialect is not it."""
+        if keys & self.strangers:
+            return frozenset()
+        return frozenset().union(*(marks for marks in self.marks if marks <= keys))
+
+
+def choose(
+    dialects: Iterable[Dialect],
+    keys: frozenset[str],
+    negative: frozenset[str],
+    algorithm: str | None,
+    fallback: Dialect,
+) -> Dialect:
+    """Choose the dialect of a log by its keys; never "first match wins".
+
+    ``negative``: keys with a negative value. Of several candidates the one whose marks include
+    the others' is taken. Equal marks are the same log written by several trainers: a value that
+    one of them cannot write rules it out, a configuration that names one of them decides, and
+    otherwise the shared meaning is taken. Raises DoctorError where the marks contradict.
+    """
+    found = {dialect.name: dialect.matched(keys) for dialect in dialects}
+    candidates = [dialect for dialect in dialects if found[dialect.name]]
+    if not candidates:
+        return fallback
+    widest = [
+        dialect
+        for dialect in candidates
+        if not any(found[dialect.name] < found[other.name] for other in candidates)
+    ]
+    marks = {found[dialect.name] for dialect in widest}
+    if len(marks) > 1:
+        names = ", ".join(sorted(dialect.name for dialect in widest))
+        raise DoctorError(
+            f"the log carries the marks of several trainers: {names}",
+            f"say which one with --dialect, for example --dialect {widest[0].name}",
+        )
+    possible = [dialect for dialect in widest if not dialect.never_negative & negative] or widest
+    named = [dialect for dialect in possible if dialect.algorithm == algorithm]
+    return shared(named or possible)
+
+
+def shared(dialects: list[Dialect]) -> Dialect:
+    """Merge dialects that write the same keys: what they agree on stays, the rest is named as open.
+
+    An estimator that differs becomes "k1 or k3"; a metric that differs is dropped, so that the key
+    stays visible as unmapped.
+    """
+    first, *others = dialects
+    for other in others:
+        keys = {
+            key: replace(meaning, estimator=_either(meaning.estimator, other.keys[key].estimator))
+            for key, meaning in first.keys.items()
+            if key in other.keys and other.keys[key].metric == meaning.metric
+        }
+        first = replace(
+            first,
+            name=f"{first.name}|{other.name}",
+            algorithm=f"{first.algorithm} or {other.algorithm}",
+            keys=keys,
+            log_offset=first.log_offset if first.log_offset == other.log_offset else 0,
+        )
+    return first
+
+
+def _either(one: str | None, other: str | None) -> str | None:
+    return one if one == other else " or ".join(sorted({one or "unknown", other or "unknown"}))

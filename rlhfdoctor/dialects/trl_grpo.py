@@ -1,0 +1,23 @@
+"""TRL GRPOTrainer, and the trainers built on it (Unsloth, Axolotl keep its keys)."""
+
+from rlhfdoctor.dialects import Dialect, Key
+from rlhfdoctor.dialects._trl import (
+    COMPLETION_MARKS,
+    COMPLETIONS,
+    COMPONENTS,
+    PREFERENCE_KEYS,
+    TRAINER,
+)
+
+DIALECT = Dialect(
+    name="trl_grpo",
+    framework="TRL",
+    algorithm="GRPO",
+    marks=COMPLETION_MARKS,
+    strangers=PREFERENCE_KEYS,
+    keys={**TRAINER, **COMPLETIONS, "kl": Key("kl_ref_token", "k3", "token mean")},
+    patterns=COMPONENTS,
+    never_negative=frozenset({"kl"}),
+    log_offset=1,
+)
+"""``kl`` is k3 a token (grpo_trainer.py:3238), logged only where beta is not 0."""

@@ -1,0 +1,239 @@
+"""diagnose(): judge every rule, settle what stands, walk the tree, advise a rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+
+from rlhfdoctor import tree
+from rlhfdoctor.model import (
+    SEVERITIES,
+    Cause,
+    Cost,
+    Diagnosis,
+    Finding,
+    Onset,
+    Run,
+    Severity,
+    Skip,
+    Verdict,
+)
+from rlhfdoctor.profile import Profile, limits_of, rules
+from rlhfdoctor.rollback import suggest
+
+CORROBORATING = ("kl", "entropy", "length", "text", "logp", "accuracy", "reward")
+"""Classes of evidence that confirm each other: KL and reference perplexity; entropy and policy
+perplexity; length and end-of-sequence; the text of the samples; DPO log-probabilities; DPO
+accuracy; reward."""
+
+FEWEST_ROWS = 10
+"""Logged rows below which no run can be called healthy."""
+
+DISTANCE_RULES = ("KL002", "KL003", "KL005", "ENT001", "PPL001")
+PREFERENCE_RULES = ("DPO001", "DPO002", "UPD002")
+
+
+def diagnose(
+    run: Run,
+    profile: Profile | None = None,
+    *,
+    require: Sequence[str] = (),
+    crash_step: int | None = None,
+) -> Diagnosis:
+    """Judge one run.
+
+    require: codes of rules that must have looked beside the profile's list. crash_step: replaces
+    the onset in the rollback table.
+    """
+    profile = profile or Profile()
+    limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
+    raw: list[Finding] = []
+    clear: list[str] = []
+    skipped: list[Skip] = []
+    for rule in rules():
+        outcome = rule.outcome(run, limits[rule.code])
+        if isinstance(outcome, Skip):
+            skipped.append(outcome)
+        elif outcome:
+            raw.extend(outcome)
+        else:
+            clear.append(rule.code)
+    settled = settle(gather(raw))
+    answers, causes = tree.walk(settled, clear, skipped)
+    causes = tuple(_with_caveat(run, cause) for cause in causes)
+    causes = _stable_lead(causes, settled)
+    unanswered = _unanswered(run, profile, (*require,), clear, settled)
+    verdict = _verdict(settled, unanswered)
+    onset = _onset(verdict, causes, settled)
+    plan = suggest(run, verdict, causes, settled, onset, crash_step)
+    findings = _ordered(settled, causes)
+    return Diagnosis(
+        run=run,
+        profile=profile.name,
+        limits={code: asdict(values) for code, values in limits.items()},
+        verdict=verdict,
+        headline=_headline(verdict, run, findings, causes, onset, unanswered),
+        onset=onset,
+        findings=findings,
+        clear=tuple(clear),
+        skipped=tuple(skipped),
+        unanswered=unanswered,
+        answers=answers,
+        causes=causes,
+        rollback=plan,
+        cost=_cost(run, onset) if verdict == "collapsed" else None,
+        notes=run.notes,
+    )
+
+
+def gather(findings: Iterable[Finding]) -> list[Finding]:
+    """Join findings of one rule and severity that stand: the earliest speaks, all testify."""
+    gathered: dict[tuple[str, Severity, bool], Finding] = {}
+    for finding in findings:
+        key = (finding.code, finding.severity, finding.recovered_at is None)
+        known = gathered.get(key)
+        if known is None:
+            gathered[key] = finding
+            continue
+        first, second = sorted((known, finding), key=_date)
+        gathered[key] = replace(first, evidence=(*first.evidence, *second.evidence))
+    return list(gathered.values())
+
+
+def settle(findings: Sequence[Finding]) -> list[Finding]:
+    """Lower critical findings that nothing of another class agrees with to warnings."""
+
+    def agrees(finding: Finding, other: Finding) -> bool:
+        return (
+            other.signal in CORROBORATING
+            and other.signal != finding.signal
+            and other.severity != "info"
+            and other.recovered_at is None
+        )
+
+    return [
+        replace(finding, severity="warning")
+        if finding.severity == "critical"
+        and not finding.alone
+        and not any(agrees(finding, other) for other in findings)
+        else finding
+        for finding in findings
+    ]
+
+
+def _date(finding: Finding) -> tuple[int, int]:
+    return (finding.onset.step, finding.onset.low) if finding.onset else (0, 0)
+
+
+def _stable_lead(causes: tuple[Cause, ...], findings: Sequence[Finding]) -> tuple[Cause, ...]:
+    """Put causes that rest on a critical finding before those that do not."""
+    critical = {finding.code for finding in findings if finding.severity == "critical"}
+    return tuple(sorted(causes, key=lambda cause: not critical & set(cause.path)))
+
+
+def _with_caveat(run: Run, cause: Cause) -> Cause:
+    if cause.name == tree.OVER_OPTIMISATION and "eval_reward_raw_mean" not in run.columns:
+        return replace(cause, caveat="no held-out reward was logged")
+    return cause
+
+
+def _unanswered(
+    run: Run,
+    profile: Profile,
+    require: tuple[str, ...],
+    clear: Sequence[str],
+    findings: Sequence[Finding],
+) -> tuple[str, ...]:
+    """Return the required signals that nobody looked at, in words."""
+    looked = {*clear, *(finding.code for finding in findings)}
+    missing = []
+    if run.logged_steps < FEWEST_ROWS:
+        missing.append(f"{FEWEST_ROWS} logged rows ({run.logged_steps} found)")
+    if profile.require is None:
+        if "NUM001" not in looked:
+            missing.append("non-finite values (NUM001)")
+        if not looked & {"UPD001", "UPD002"}:
+            missing.append("weight updates (UPD001)")
+        if _is_preference(run):
+            if "loss_total" not in run.columns or not looked & set(PREFERENCE_RULES):
+                missing.append("loss and chosen log-probability, margins or accuracy (DPO001)")
+        elif not looked & set(DISTANCE_RULES):
+            missing.append(f"KL, entropy or perplexity ({', '.join(DISTANCE_RULES)})")
+    required = (*(profile.require or ()), *require)
+    missing.extend(f"{code} (required)" for code in required if code not in looked)
+    return tuple(missing)
+
+
+def _is_preference(run: Run) -> bool:
+    return run.algorithm in ("DPO", "IPO") or (
+        run.algorithm == "unknown" and "dpo_margin" in run.columns
+    )
+
+
+def _verdict(findings: Sequence[Finding], unanswered: Sequence[str]) -> Verdict:
+    severities = {finding.severity for finding in findings}
+    if "critical" in severities:
+        return "collapsed"
+    if "warning" in severities:
+        return "degraded"
+    return "inconclusive" if unanswered else "healthy"
+
+
+def _onset(
+    verdict: Verdict, causes: Sequence[Cause], findings: Sequence[Finding]
+) -> Onset | None:
+    if verdict not in ("collapsed", "degraded"):
+        return None
+    if causes and causes[0].onset and causes[0].name != tree.INTERRUPTED:
+        return causes[0].onset
+    onsets = [item.onset for item in findings if item.severity != "info" and item.onset]
+    return min(onsets, key=lambda onset: (onset.step, onset.low), default=None)
+
+
+def _ordered(findings: Sequence[Finding], causes: Sequence[Cause]) -> tuple[Finding, ...]:
+    """Order findings: those on the first cause's path, then severity, then onset."""
+    path = causes[0].path if causes else ()
+
+    def key(finding: Finding) -> tuple[int, int, int, str]:
+        standing = finding.severity != "info" or not finding.recovered_at
+        place = path.index(finding.code) if finding.code in path and standing else len(path)
+        return (place, SEVERITIES.index(finding.severity), _date(finding)[0], finding.code)
+
+    return tuple(sorted(findings, key=key))
+
+
+def _headline(
+    verdict: Verdict,
+    run: Run,
+    findings: Sequence[Finding],
+    causes: Sequence[Cause],
+    onset: Onset | None,
+    unanswered: Sequence[str],
+) -> str:
+    if verdict == "inconclusive":
+        return "Could not look at: " + "; ".join(unanswered)
+    if verdict == "healthy":
+        told = [item.summary for item in findings if item.code in ("LOG001", "RWD003")]
+        return "No alarm in " + f"{run.logged_steps} logged rows" + "".join(f"; {t}" for t in told)
+    path = causes[0].path if causes else ()
+    worst = next(severity for severity in SEVERITIES if any(f.severity == severity for f in findings))
+    said: dict[str, str] = {}
+    for finding in sorted(findings, key=lambda item: item.code not in path):
+        if finding.severity == worst and finding.recovered_at is None:
+            said.setdefault(finding.signal, finding.summary)
+    order = {signal: rank for rank, signal in enumerate(CORROBORATING)}
+    parts = [said[signal] for signal in sorted(said, key=lambda s: order.get(s, -1))]
+    since = f"Since step {onset.step}{_interval(onset)}: " if onset else ""
+    return since + ", ".join(parts[:4])
+
+
+def _interval(onset: Onset) -> str:
+    return f" ({onset.low}-{onset.high})" if onset.low != onset.high else ""
+
+
+def _cost(run: Run, onset: Onset | None) -> Cost | None:
+    first, last = run.first_step, run.last_step
+    if onset is None or first is None or last is None:
+        return None
+    after = max(last - onset.step, 0)
+    return Cost(after, after / max(last, 1))

@@ -1,0 +1,35 @@
+"""Errors that a user can act on: one line that says what is wrong, one that says what to do."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class DoctorError(Exception):
+    """An expected failure. The command line prints both lines and exits with 2."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        """Keep the two lines apart, so that every report can show them its own way."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UnreadableRun(DoctorError):
+    """The path holds nothing that any reader understands."""
+
+
+class BadProfile(DoctorError):
+    """A profile or a ``--set`` names a rule or a limit that does not exist, or a wrong type."""
+
+
+def need(package: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional package, or say which extra installs it and what it is needed for."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise DoctorError(
+            f"{purpose} needs the package {package}, which is not installed",
+            f"pip install 'rlhfdoctor[{extra}]'",
+        ) from error

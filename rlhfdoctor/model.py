@@ -1,0 +1,376 @@
+"""The nouns as frozen, slotted dataclasses. This module imports nothing of the package.
+
+Two invariants hold everywhere: ``None`` (null) means "not logged", NaN means "logged as NaN".
+Steps are the trainer's own logged steps; ``Run.log_offset`` says how far they are ahead of the
+number of updates that produced the weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Severity = Literal["critical", "warning", "info"]
+Verdict = Literal["collapsed", "degraded", "healthy", "inconclusive"]
+Reply = Literal["yes", "no", "unknown"]
+Confidence = Literal["confirmed", "probable", "possible"]
+Split = Literal["train", "eval"]
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+"""From the gravest to the mildest."""
+
+
+# What a reader yields
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a number can be looked up: a file of the run and a key, a line or a tensor in it."""
+
+    file: str
+    key: str | None = None
+    line: int | None = None
+    tensor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a reader could not use, and why. Nothing is dropped without one."""
+
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One logged row, under the keys that the trainer wrote."""
+
+    values: Mapping[str, float]
+    step: int | None
+    epoch: float | None = None
+    split: Split = "train"
+    rank: int | None = None
+    line: int | None = None
+    wall_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One response of the policy, or one preference pair; ``None`` where the file is silent."""
+
+    line: int
+    step: int | None = None
+    split: str | None = None
+    prompt: str | None = None
+    response: str | None = None
+    reward: float | None = None
+    reward_components: Mapping[str, float] | None = None
+    advantage: float | None = None
+    group: str | None = None
+    truncated: bool | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    ref_logprobs: tuple[float, ...] | None = None
+    chosen: str | None = None
+    rejected: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A saved policy. ``complete``: weights and trainer state present, no zero-byte file."""
+
+    step: int
+    path: str
+    name: str
+    epoch: float | None = None
+    role: str = "policy"
+    format: str = "unknown"
+    complete: bool = False
+    loadable: bool = False
+    convert: str | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of the run's configuration, under a name of ``vocabulary.SETTINGS``."""
+
+    name: str
+    value: float | int | str | bool
+    where: Location
+
+
+# What a run is
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that was read, and how it was understood."""
+
+    file: str
+    reader: str
+    dialect: str | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is known about a column of ``Run.metrics``.
+
+    ``unit`` is "unknown" where neither the framework nor the user said it; no band judges such a
+    column. ``derived`` columns are shown and never judged by a band.
+    """
+
+    metric: str
+    unit: str
+    estimator: str | None = None
+    reduction: str | None = None
+    derived: bool = False
+    corrections: tuple[str, ...] = ()
+    sources: tuple[Location, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One training run, read and translated.
+
+    observations: long frame, the record of everything logged (step, epoch, split, rank, metric,
+    value, source, key, line, segment, wall_time). metrics: wide frame derived from it, one row a
+    step, train columns under their vocabulary name, evaluation columns behind ``eval_``.
+    samples: lazy frame with one column for each field of ``Sample``, plus source.
+    logged_steps: training rows that hold at least one known metric.
+    """
+
+    path: str
+    name: str
+    framework: str
+    algorithm: str
+    dialect: str
+    step_unit: str
+    sources: tuple[Source, ...]
+    observations: pl.DataFrame
+    metrics: pl.DataFrame
+    columns: Mapping[str, Column]
+    unmapped: Mapping[str, Location]
+    samples: pl.LazyFrame
+    sample_count: int
+    logged_steps: int
+    checkpoints: tuple[Checkpoint, ...] = ()
+    config: Mapping[str, Setting] = field(default_factory=dict)
+    log_offset: int = 0
+    scores: pl.DataFrame | None = None
+    scans: pl.DataFrame | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def first_step(self) -> int | None:
+        """First logged step, or None where nothing was logged."""
+        return int(self.metrics["step"][0]) if self.metrics.height else None
+
+    @property
+    def last_step(self) -> int | None:
+        """Last logged step, or None where nothing was logged."""
+        return int(self.metrics["step"][-1]) if self.metrics.height else None
+
+    def number(self, setting: str) -> float | None:
+        """Return a configuration value as a number, or None where it is absent or no number."""
+        found = self.config.get(setting)
+        if found is None or isinstance(found.value, bool | str):
+            return None
+        return float(found.value)
+
+
+# What a rule finds
+
+
+@dataclass(frozen=True, slots=True)
+class Onset:
+    """The step where something began, and the interval that the data allow for it."""
+
+    step: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One observation behind a finding: what was seen, against which limit, and where."""
+
+    kind: Literal["metric", "samples", "config", "checkpoint", "log"]
+    subject: str
+    observed: float | str
+    where: Location
+    limit_low: float | None = None
+    limit_high: float | None = None
+    unit: str | None = None
+    estimator: str | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule saw. It cannot exist without evidence.
+
+    A rule fills the first block; the rule decorator stamps the second with what belongs to every
+    finding of that rule. ``alone``: critical without another class of evidence that agrees.
+    """
+
+    severity: Severity
+    evidence: tuple[Evidence, ...]
+    args: Mapping[str, object] = field(default_factory=dict)
+    onset: Onset | None = None
+    recovered_at: int | None = None
+    alone: bool = False
+
+    code: str = ""
+    name: str = ""
+    signal: str = ""
+    text: str = ""
+    brief: str = ""
+    advice: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a finding that rests on nothing."""
+        if not self.evidence:
+            raise ValueError(f"finding {self.code or self.name or '?'} has no evidence")
+
+    @property
+    def onset_step(self) -> int | None:
+        """The step where it began, or None where it has no beginning (a configuration)."""
+        return self.onset.step if self.onset else None
+
+    @property
+    def family(self) -> str:
+        """The letters of the code: KL, LEN, GRP."""
+        return self.code.rstrip("0123456789")
+
+    @property
+    def message(self) -> str:
+        """The rule's sentence with this finding's numbers."""
+        return self.text.format(**self.args)
+
+    @property
+    def summary(self) -> str:
+        """The few words that the headline uses."""
+        return (self.brief or self.text).format(**self.args)
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hex digits that stay the same while the same rule accuses the same subjects."""
+        subjects = "|".join(sorted({item.subject for item in self.evidence}))
+        return hashlib.sha256(f"{self.code}|{subjects}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A rule could not look: for want of what, and the command that would supply it."""
+
+    code: str
+    missing: tuple[str, ...]
+    command: str | None = None
+
+
+# What the doctor concludes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The reply to one question of the decision tree, and what it rests on."""
+
+    code: str
+    question: str
+    reply: Reply
+    why: str
+    findings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One end of the tree: a name, how sure, what to do, and the rules that led there."""
+
+    name: str
+    confidence: Confidence
+    remedy: str
+    path: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    onset: Onset | None = None
+    caveat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One parameter to change before the next attempt."""
+
+    parameter: str
+    current: float | str | None
+    suggested: float | str | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """What the step/epoch table alone says, before the evidence is asked."""
+
+    row: str
+    checkpoint: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A checkpoint that was not chosen, and why."""
+
+    checkpoint: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """Where to go back to. ``checkpoint`` is None where only the initial model is left."""
+
+    checkpoint: Checkpoint | None
+    table: TableAnswer | None
+    overruled: bool
+    reason: str
+    changes: tuple[Change, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+    needed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was computed after the onset."""
+
+    steps_after_onset: int
+    fraction: float
+    gpu_hours: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything the doctor concluded about one run."""
+
+    run: Run
+    profile: str
+    limits: Mapping[str, Mapping[str, object]]
+    verdict: Verdict
+    headline: str
+    onset: Onset | None
+    findings: tuple[Finding, ...]
+    clear: tuple[str, ...]
+    skipped: tuple[Skip, ...]
+    unanswered: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    causes: tuple[Cause, ...]
+    rollback: RollbackPlan
+    cost: Cost | None = None
+    backtest: tuple[Mapping[str, object], ...] = ()
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,122 @@
+"""Limits: the rules' defaults, a user's TOML over them, ``--set`` over both. Checked, all of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rlhfdoctor import registry
+from rlhfdoctor.errors import BadProfile
+from rlhfdoctor.rules import Rule
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_HINT = "rlhfdoctor explain CODE prints a rule's limits"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Overrides by rule code, and the rules that must have looked (None: the default list)."""
+
+    name: str = "default"
+    overrides: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    require: tuple[str, ...] | None = None
+
+
+def rules() -> tuple[Rule, ...]:
+    """Return every rule, in the order of its code."""
+    return tuple(sorted(registry.members("rules", Rule), key=lambda rule: rule.code))
+
+
+def load(path: Path | None, settings: Sequence[str] = ()) -> Profile:
+    """Read a profile file and ``CODE.limit=value`` settings.
+
+    The file's tables are rule codes, its top-level ``require`` replaces the default list; a
+    pyproject.toml is read under ``[tool.rlhfdoctor]``. Raises BadProfile for unknown names, wrong
+    types and unreadable files.
+    """
+    profile = Profile()
+    if path is not None:
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
+        if path.name == "pyproject.toml":
+            table = table.get("tool", {}).get("rlhfdoctor", {})
+        profile = _checked(path.stem, table)
+    overrides = {code: dict(limits) for code, limits in profile.overrides.items()}
+    for setting in settings:
+        target, equals, value = setting.partition("=")
+        code, dot, limit = target.partition(".")
+        if not equals or not dot:
+            raise BadProfile(f"--set {setting}: expected CODE.limit=value", "--set KL002.ceiling=4")
+        overrides.setdefault(code, {})[limit] = _literal(value)
+    for code, values in overrides.items():
+        limits_of(_rule(code), values)
+    return replace(profile, overrides=overrides)
+
+
+def limits_of(rule: Rule, overrides: Mapping[str, object]) -> Any:
+    """Return a rule's limits with overrides. Raises BadProfile for unknown names, wrong types."""
+    limits = rule.limits()
+    known = {item.name: getattr(limits, item.name) for item in fields(limits)}
+    for name, value in overrides.items():
+        if name not in known:
+            raise BadProfile(f"{rule.code} has no limit {name}{_close(name, known)}", _HINT)
+        default = known[name]
+        whole = isinstance(default, int)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+            kind = "a whole number" if whole else "a number"
+            raise BadProfile(f"{rule.code}.{name} must be {kind}, not {value!r}", _HINT)
+        known[name] = value if whole else float(value)
+    return rule.limits(**known)
+
+
+def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
+    """Return the codes, or raise BadProfile for one that no rule has."""
+    return tuple(_rule(code).code for code in codes)
+
+
+def _checked(name: str, table: Mapping[str, object]) -> Profile:
+    overrides: dict[str, Mapping[str, object]] = {}
+    require: tuple[str, ...] | None = None
+    for key, value in table.items():
+        if key == "require":
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise BadProfile("require must be a list of rule codes", 'require = ["KL002"]')
+            require = check_codes(value)
+        elif isinstance(value, dict):
+            overrides[_rule(key).code] = value
+        else:
+            raise BadProfile(f"unknown entry {key} in the profile", "tables are named after rules")
+    return Profile(name, overrides, require)
+
+
+def _rule(code: str) -> Rule:
+    known = {rule.code: rule for rule in rules()}
+    if code not in known:
+        raise BadProfile(f"no rule has the code {code}{_close(code, known)}", _HINT)
+    return known[code]
+
+
+def _close(word: str, known: Mapping[str, object]) -> str:
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _literal(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

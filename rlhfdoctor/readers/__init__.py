@@ -1,0 +1,49 @@
+"""Readers turn files into rows. One format a file; frameworks are the dialects' business.
+
+A reader claims paths by a glob on the name and, for files, a look at the first 4 KiB; it yields
+``Row``, ``Sample``, ``Checkpoint``, ``Setting`` and ``Note``, and never raises for content: what it
+cannot use becomes a note. It opens nothing but the path it was given and executes nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlhfdoctor.model import Checkpoint, Note, Row, Sample, Setting
+
+HEAD_BYTES = 4096
+"""How much of a file ``looks`` may see."""
+
+Item = Row | Sample | Checkpoint | Setting | Note
+Read = Callable[[Path], Iterator[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A format: which paths it claims, and how to read one. ``folder``: it claims directories."""
+
+    name: str
+    globs: tuple[str, ...]
+    looks: Callable[[bytes], bool] | None
+    folder: bool
+    read: Read
+
+    def claims(self, name: str, head: bytes) -> bool:
+        """Say whether a path of that name and beginning is this reader's."""
+        if not any(fnmatch.fnmatchcase(name, glob) for glob in self.globs):
+            return False
+        return self.looks is None or self.looks(head)
+
+
+def reader(
+    *globs: str, looks: Callable[[bytes], bool] | None = None, folder: bool = False
+) -> Callable[[Read], Reader]:
+    """Make a function the reader of the paths whose names match one of the globs."""
+
+    def made(read: Read) -> Reader:
+        return Reader(name=read.__name__, globs=globs, looks=looks, folder=folder, read=read)
+
+    return made

@@ -1,0 +1,36 @@
+"""Metrics as JSON Lines, or as one JSON array of records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlhfdoctor.model import Note
+from rlhfdoctor.readers import Item, reader
+from rlhfdoctor.readers._json import kind, records, row
+
+
+@reader(
+    "*.jsonl", "*.ndjson", "*log*.json", "*metrics*.json", "*trajectory*.json", "*history*.json",
+    looks=lambda head: kind(head) == "metrics" and b'"log_history"' not in head,
+)
+def jsonl(path: Path) -> Iterator[Item]:
+    """Yield one row a record; keys of any depth, and keys that first appear late, are kept."""
+    refused: Counter[str] = Counter()
+    strangers = 0
+    for item in records(path):
+        if isinstance(item, Note):
+            yield item
+            continue
+        line, record = item
+        if not isinstance(record, dict):
+            strangers += 1
+            continue
+        logged, not_numbers = row(record, line)
+        refused.update(not_numbers)
+        yield logged
+    if strangers:
+        yield Note(path.name, f"{strangers} records are no tables and were left out")
+    for key, count in sorted(refused.items()):
+        yield Note(f"{path.name}: {key}", f"holds no number in {count} rows; left out")

@@ -1,0 +1,139 @@
+"""Rules turn a run into findings: one judgement a file.
+
+A rule is a function with a decorator that says what it needs. Its docstring is what
+``rlhfdoctor explain CODE`` prints, its limits carry their units, its sentence is a template.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any, Literal
+
+from rlhfdoctor.measures import ladders, sample_fields
+from rlhfdoctor.model import Finding, Run, Skip
+
+Signal = Literal[
+    "kl", "entropy", "length", "text", "logp", "accuracy", "reward", "groups", "update",
+    "numbers", "log", "checkpoint",
+]
+"""What a rule looks at. The first seven corroborate each other (doctor.py)."""
+
+Judge = Callable[[Run, Any], Iterator[Finding | Skip]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One judgement. ``needs``: all of these; ``any_of``: at least one of these."""
+
+    code: str
+    name: str
+    signal: Signal
+    needs: tuple[str, ...]
+    any_of: tuple[str, ...]
+    limits: Any
+    text: str
+    brief: str
+    doc: str
+    judge: Judge
+
+    @property
+    def remedy(self) -> str:
+        """The paragraph of the docstring that begins with "Remedy:"."""
+        return " ".join(self.doc.partition("Remedy:")[2].split())
+
+    def missing(self, run: Run) -> tuple[str, ...]:
+        """Return what the run lacks of what the rule needs."""
+        lacking = [need for need in self.needs if not available(run, need)]
+        if self.any_of and not any(available(run, need) for need in self.any_of):
+            lacking.append(" or ".join(self.any_of))
+        return tuple(lacking)
+
+    def outcome(self, run: Run, limits: Any) -> list[Finding] | Skip:
+        """Judge a run: findings (none means clear), or the reason why the rule could not look."""
+        missing = self.missing(run)
+        if missing:
+            return Skip(self.code, missing, _command(run, missing))
+        findings = []
+        for item in self.judge(run, limits):
+            if isinstance(item, Skip):
+                return replace(item, code=self.code)
+            findings.append(
+                replace(
+                    item,
+                    args={**asdict(limits), **item.args} if is_dataclass(limits) else item.args,
+                    code=self.code,
+                    name=self.name,
+                    signal=self.signal,
+                    text=self.text,
+                    brief=self.brief,
+                    advice=(self.remedy,),
+                )
+            )
+        return findings
+
+
+@dataclass(frozen=True, slots=True)
+class NoLimits:
+    """For rules that compare with nothing."""
+
+
+def rule(
+    code: str,
+    *,
+    signal: Signal,
+    text: str,
+    brief: str = "",
+    needs: Sequence[str] = (),
+    any_of: Sequence[str] = (),
+    limits: type[Any] = NoLimits,
+) -> Callable[[Judge], Rule]:
+    """Make a function the rule ``code``; ``limits`` is a dataclass whose defaults are the limits."""
+
+    def made(judge: Judge) -> Rule:
+        return Rule(
+            code=code,
+            name=judge.__name__,
+            signal=signal,
+            needs=tuple(needs),
+            any_of=tuple(any_of),
+            limits=limits,
+            text=text,
+            brief=brief,
+            doc=inspect.getdoc(judge) or "",
+            judge=judge,
+        )
+
+    return made
+
+
+def available(run: Run, need: str) -> bool:
+    """Say whether a run has what ``need`` names.
+
+    A column of ``run.metrics``; ``samples.FIELD``; ``samples.steps`` (one file with two steps or
+    more); ``config.NAME``; ``checkpoints``; ``rows>=N``.
+    """
+    kind, _, rest = need.partition(".")
+    if kind == "samples":
+        return bool(ladders(run, 1)) if rest == "steps" else rest in sample_fields(run)
+    if kind == "config":
+        return rest in run.config
+    if need == "checkpoints":
+        return bool(run.checkpoints)
+    if need.startswith("rows>="):
+        return run.logged_steps >= int(need.removeprefix("rows>="))
+    return need in run.columns
+
+
+def _command(run: Run, missing: Sequence[str]) -> str | None:
+    """Return the option with which the user can state the unit that the log leaves open."""
+    lacking = " ".join(missing)
+    for unknown, family, stated in (
+        ("kl_unknown", "kl_ref", "kl_ref_token"),
+        ("entropy_unknown", "entropy", "entropy"),
+    ):
+        if family in lacking and unknown in run.columns:
+            key = run.columns[unknown].sources[0].key
+            return f"--map {key}={stated}"
+    return None

@@ -1,0 +1,50 @@
+"""The common shape of an alarm on a logged metric: beyond a limit, for a number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from rlhfdoctor.measures import Track, metric_evidence
+from rlhfdoctor.model import Finding, Run, Severity
+from rlhfdoctor.series import end_level, onset, start_level, stretches
+
+
+def alarms(
+    run: Run,
+    found: Track,
+    *,
+    patience: int,
+    above: float | None = None,
+    below: float | None = None,
+    severity: Callable[[float], Severity] = lambda level: "critical",
+    args: Mapping[str, object] | None = None,
+) -> Iterator[Finding]:
+    """Yield a finding for each stretch of at least ``patience`` rows beyond the limit.
+
+    A stretch that the run has not left for ``patience`` rows by its end stands, with the severity
+    that its level (median of its last rows) deserves; any other is information with
+    ``recovered_at``. The template's arguments are start, level, rows, steps, unit, estimator, and
+    ``args``.
+    """
+
+    def beyond(value: float) -> bool:
+        return (above is not None and value > above) or (below is not None and value < below)
+
+    for first, last in stretches(found.values, beyond, patience):
+        stands = len(found) - 1 - last < patience
+        level = end_level(found.values[first : last + 1], patience)
+        yield Finding(
+            severity(level) if stands else "info",
+            (metric_evidence(run, found, first, last, level, limit_low=below, limit_high=above),),
+            {
+                "start": start_level(found.values),
+                "level": level,
+                "rows": last - first + 1,
+                "steps": found.steps[last] - found.steps[first] + 1,
+                "unit": found.column.unit,
+                "estimator": found.column.estimator or "estimator unknown",
+                **(args or {}),
+            },
+            onset=onset(found.steps, found.values, first, patience),
+            recovered_at=None if stands else found.steps[last + 1],
+        )

@@ -1,0 +1,44 @@
+"""A checkpoint whose save was not finished."""
+
+from collections.abc import Iterator
+
+from rlhfdoctor.model import Evidence, Finding, Location, Run, Skip
+from rlhfdoctor.rules import NoLimits, rule
+
+
+@rule(
+    "CKP001",
+    signal="checkpoint",
+    needs=["checkpoints"],
+    text="{names} {verb} incomplete: {why}",
+    brief="{names} {verb} incomplete",
+)
+def checkpoint_incomplete(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
+    """A checkpoint lacks a file, or has one that is empty or shorter than its own header says.
+
+    It cannot be resumed from, and is never suggested to go back to. Weights without optimizer state
+    are complete: one can go back to them, not resume the optimizer.
+
+    Remedy: delete it, or complete it from a copy; check the free space of the disk.
+    """
+    broken = [item for item in run.checkpoints if not item.complete]
+    if broken:
+        yield Finding(
+            "info",
+            tuple(
+                Evidence(
+                    kind="checkpoint",
+                    subject=item.name,
+                    observed=", ".join(item.missing),
+                    where=Location(item.path),
+                    first_step=item.step,
+                    last_step=item.step,
+                )
+                for item in broken
+            ),
+            {
+                "names": ", ".join(item.name for item in broken),
+                "verb": "is" if len(broken) == 1 else "are",
+                "why": "; ".join(", ".join(item.missing) for item in broken),
+            },
+        )

@@ -1,0 +1,54 @@
+"""Entropy that falls to less than half of the run's own start."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlhfdoctor.measures import track
+from rlhfdoctor.model import Finding, Run, Skip
+from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._alarm import alarms
+from rlhfdoctor.series import start_level
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What counts as a fall."""
+
+    fall: float = 0.5  # of the run's own start
+    least: float = 0.1  # nats per token that must have been lost
+    patience: int = 5  # consecutive logged rows
+
+
+@rule(
+    "ENT001",
+    signal="entropy",
+    any_of=["entropy", "entropy_unknown"],
+    needs=["rows>=8"],
+    limits=Limits,
+    text="entropy falls from {start:.3g} to {level:.3g} {unit}, below {fall:.0%} of its start for "
+    "{rows} logged rows ({steps} steps)",
+    brief="entropy {start:.2g} -> {level:.2g}",
+)
+def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
+    """The policy lost its entropy and did not get it back.
+
+    Entropy pays for reward (R = -a exp(H) + b in published fits), so a slow decline is the price of
+    learning; below half of the start, policies hardly explore any more. The start is the median of
+    the first five rows: longer baselines hide a collapse that begins at once. A fall of less than
+    0.1 nats is nothing, however small the start. Where the unit is unknown the ratio is judged, not
+    the number. [H]
+
+    Remedy: go back to before entropy halved; a lower learning rate, a higher upper clip range
+    (0.28), a KL penalty or a higher sampling temperature keep it up.
+    """
+    name = "entropy" if "entropy" in run.columns else "entropy_unknown"
+    entropy = track(run, name)
+    if entropy.placeholder or len(entropy) < 8:
+        yield Skip("", (f"{name}: exact zeros throughout or too few rows",))
+        return
+    start = start_level(entropy.values)
+    if start <= 0.0:
+        yield Skip("", (f"{name}: not positive at the start, so no entropy in nats",))
+        return
+    floor = min(limits.fall * start, start - limits.least)
+    yield from alarms(run, entropy, below=floor, patience=limits.patience)

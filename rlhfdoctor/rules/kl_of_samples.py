@@ -1,0 +1,61 @@
+"""KL from the samples' own log-probabilities."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlhfdoctor.measures import ladders, sample_evidence
+from rlhfdoctor.model import Finding, Run, Skip
+from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._ladder import onset_between, standing_from
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When the alarm rings."""
+
+    ceiling: float = 1.0  # nats per token
+    fewest: int = 8  # responses a step
+
+
+@rule(
+    "KL005",
+    signal="kl",
+    needs=["samples.logprobs", "samples.ref_logprobs", "samples.steps"],
+    limits=Limits,
+    text="the samples of {source} lie {level:.3g} nats/token (k1) from the reference from step "
+    "{step} on, by their own log-probabilities (limit {ceiling:g})",
+    brief="KL of samples {level:.3g} nats/token (k1)",
+)
+def kl_of_samples(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
+    """The sampled responses are far from the reference, by the log-probabilities in the file.
+
+    The mean of log-probability under the policy minus that under the reference, token-weighted: the
+    k1 estimate, unbiased where the responses were drawn from the policy of that step. It needs no
+    GPU and sees what a trainer with beta 0 or a moving reference does not log. The numbers are the
+    file's own; nothing was recomputed. The ceiling is that of KL003. [H]
+
+    Remedy: as for KL002 and KL003; recompute against the reference to confirm.
+    """
+    for ladder in ladders(run, limits.fewest):
+        known = [(batch, batch.k1) for batch in ladder if batch.k1 is not None]
+        bad = standing_from([k1 > limits.ceiling for _, k1 in known if k1 is not None])
+        if bad is None:
+            continue
+        first, last = known[bad][0], known[-1][0]
+        level = known[-1][1] or 0.0
+        yield Finding(
+            "critical",
+            (
+                sample_evidence(
+                    first,
+                    last,
+                    "samples.logprobs - samples.ref_logprobs",
+                    level,
+                    unit="nats/token",
+                    estimator="k1",
+                    limit_high=limits.ceiling,
+                ),
+            ),
+            {"source": first.source, "level": level, "step": first.step},
+            onset=onset_between(run, [batch for batch, _ in known], bad),
+        )

@@ -1,0 +1,83 @@
+"""Perplexity that falls to less than half of the run's own start."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlhfdoctor.measures import ladders, sample_evidence, track
+from rlhfdoctor.model import Finding, Run, Skip
+from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._alarm import alarms
+from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.series import start_level
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What counts as a fall."""
+
+    fall: float = 0.5  # of the run's own start
+    patience: int = 5  # consecutive logged rows
+    fewest: int = 8  # responses a sampled step
+
+
+@rule(
+    "PPL001",
+    signal="entropy",
+    any_of=["ppl_policy", "samples.logprobs"],
+    limits=Limits,
+    text="perplexity under the policy falls from {start:.3g} to {level:.3g} ({origin})",
+    brief="perplexity {start:.3g} -> {level:.3g}",
+)
+def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
+    """The policy has become too sure of what it writes.
+
+    A perplexity that suddenly falls is worse than one that rises: field articles show 15.2, 14.8,
+    16.1 for a healthy policy and 2.3, 1.8, 1.5 for a collapsed one. It is judged as a change from
+    the run's own start, never as an absolute number: reasoning policies live at 1.1-2.3 from the
+    beginning. Logged values are used where they exist, and the log-probabilities in the sample
+    files otherwise; those are the file's own numbers, not recomputed. [H]
+
+    Remedy: read the samples of the fall; go back to before it, and raise entropy by a lower
+    learning rate, a stronger KL penalty, or a repaired reward.
+    """
+    if "ppl_policy" in run.columns:
+        ppl = track(run, "ppl_policy")
+        if len(ppl):
+            yield from alarms(
+                run,
+                ppl,
+                below=limits.fall * start_level(ppl.values),
+                patience=limits.patience,
+                args={"origin": "as logged"},
+            )
+    looked = "ppl_policy" in run.columns
+    for ladder in ladders(run, limits.fewest):
+        known = [(batch, batch.perplexity) for batch in ladder]
+        values = [value for _, value in known if value is not None]
+        if len(values) != len(known):
+            continue
+        looked = True
+        bad = standing_from([value < limits.fall * values[0] for value in values])
+        if bad is None:
+            continue
+        yield Finding(
+            "critical",
+            (
+                sample_evidence(
+                    ladder[bad],
+                    ladder[-1],
+                    "samples.logprobs",
+                    values[-1],
+                    unit="perplexity",
+                    limit_low=limits.fall * values[0],
+                ),
+            ),
+            {
+                "start": values[0],
+                "level": values[-1],
+                "origin": f"from the log-probabilities in {ladder[0].source}",
+            },
+            onset=onset_between(run, ladder, bad),
+        )
+    if not looked:
+        yield Skip("", ("two sampled steps with log-probabilities",))

@@ -1,0 +1,41 @@
+"""Reward that rises over the run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlhfdoctor.measures import metric_evidence, track
+from rlhfdoctor.model import Finding, Run, Skip
+from rlhfdoctor.rules import rule
+from rlhfdoctor.series import end_level, halves_differ, start_level
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What counts as a rise."""
+
+    standard_errors: float = 4.0  # between the means of the two halves
+
+
+@rule(
+    "RWD003",
+    signal="reward",
+    needs=["reward_raw_mean", "rows>=10"],
+    limits=Limits,
+    text="reward rises from {start:.3g} to {level:.3g}",
+    brief="reward {start:.2g} -> {level:.3g}",
+)
+def reward_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
+    """The reward rises, as it should; beside a runaway it says what the policy ran after.
+
+    It is what every run is for, hence information. In the tree it tells reward over-optimisation
+    (distance and reward rise together) from drift that earns nothing.
+
+    Remedy: none.
+    """
+    reward = track(run, "reward_raw_mean")
+    if halves_differ(reward.values) > limits.standard_errors:
+        yield Finding(
+            "info",
+            (metric_evidence(run, reward, 0, len(reward) - 1, end_level(reward.values)),),
+            {"start": start_level(reward.values), "level": end_level(reward.values)},
+        )
