@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os.path
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from rlhfdoctor import tree
+from rlhfdoctor.measures import track
 from rlhfdoctor.model import (
     SEVERITIES,
     Cause,
@@ -20,6 +23,7 @@ from rlhfdoctor.model import (
 )
 from rlhfdoctor.profile import Profile, limits_of, rules
 from rlhfdoctor.rollback import suggest
+from rlhfdoctor.series import end_level
 
 CORROBORATING = ("kl", "entropy", "length", "text", "logp", "accuracy", "reward")
 """Classes of evidence that confirm each other: KL and reference perplexity; entropy and policy
@@ -73,6 +77,7 @@ def diagnose(
         limits={code: asdict(values) for code, values in limits.items()},
         verdict=verdict,
         headline=_headline(verdict, run, findings, causes, onset, unanswered),
+        next_step=_next_step(run, verdict, skipped),
         onset=onset,
         findings=findings,
         clear=tuple(clear),
@@ -179,9 +184,7 @@ def _verdict(findings: Sequence[Finding], unanswered: Sequence[str]) -> Verdict:
     return "inconclusive" if unanswered else "healthy"
 
 
-def _onset(
-    verdict: Verdict, causes: Sequence[Cause], findings: Sequence[Finding]
-) -> Onset | None:
+def _onset(verdict: Verdict, causes: Sequence[Cause], findings: Sequence[Finding]) -> Onset | None:
     if verdict not in ("collapsed", "degraded"):
         return None
     if causes and causes[0].onset and causes[0].name != tree.INTERRUPTED:
@@ -214,9 +217,11 @@ def _headline(
         return "Could not look at: " + "; ".join(unanswered)
     if verdict == "healthy":
         told = [item.summary for item in findings if item.code in ("LOG001", "RWD003")]
-        return "No alarm in " + f"{run.logged_steps} logged rows" + "".join(f"; {t}" for t in told)
+        return "; ".join((f"No alarm in {run.logged_steps} logged rows", *told, *_vitals(run)))
     path = causes[0].path if causes else ()
-    worst = next(severity for severity in SEVERITIES if any(f.severity == severity for f in findings))
+    worst = next(
+        severity for severity in SEVERITIES if any(f.severity == severity for f in findings)
+    )
     said: dict[str, str] = {}
     for finding in sorted(findings, key=lambda item: item.code not in path):
         if finding.severity == worst and finding.recovered_at is None:
@@ -225,6 +230,32 @@ def _headline(
     parts = [said[signal] for signal in sorted(said, key=lambda s: order.get(s, -1))]
     since = f"Since step {onset.step}{_interval(onset)}: " if onset else ""
     return since + ", ".join(parts[:4])
+
+
+def _vitals(run: Run) -> Iterator[str]:
+    """Yield where a healthy run stands, and what of it was not measured."""
+    kl = next((name for name in ("kl_ref_token", "kl_ref_response") if name in run.columns), None)
+    if kl is None:
+        yield "KL to the reference not measured"
+    for name, words in ((kl, "KL"), ("entropy", "entropy"), ("dpo_accuracy", "accuracy")):
+        if name in run.columns and name is not None:
+            found = track(run, name)
+            if len(found) and not found.placeholder:
+                yield f"{words} {end_level(found.values):.3g} {found.column.unit}"
+
+
+def _next_step(run: Run, verdict: Verdict, skipped: Sequence[Skip]) -> str:
+    """Return the one command that tells the most about what is still open."""
+    where = shlex.quote(run.path)
+    for skip in skipped:
+        if skip.command and verdict in ("inconclusive", "healthy"):
+            return f"rlhfdoctor diagnose {where} {skip.command}"
+    if verdict in ("collapsed", "degraded"):
+        files = [source.file for source in run.sources if source.reader == "samples"]
+        if files and os.path.isdir(run.path):
+            return f"rlhfdoctor samples {shlex.quote(os.path.join(run.path, files[0]))} --ngrams 3"
+        return f"rlhfdoctor rollback {where} --suggest"
+    return f"rlhfdoctor inspect {where}"
 
 
 def _interval(onset: Onset) -> str:

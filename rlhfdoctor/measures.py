@@ -126,7 +126,7 @@ class Batch:
 
     @property
     def k1(self) -> float | None:
-        """k1 estimate of KL(policy || reference), nats a token, from the file's log-probabilities."""
+        """k1 estimate of KL(policy || reference), nats a token, from the file's numbers."""
         if self.perplexity is None or self.ref_perplexity is None:
             return None
         return math.log(self.ref_perplexity) - math.log(self.perplexity)
@@ -173,7 +173,8 @@ def batches(run: Run) -> tuple[Batch, ...]:
     return tuple(
         Batch(source, step, unit, tuple(items))
         for (source, step), items in sorted(
-            groups.items(), key=lambda entry: (entry[0][0], entry[0][1] is not None, entry[0][1] or 0)
+            groups.items(),
+            key=lambda entry: (entry[0][0], entry[0][1] is not None, entry[0][1] or 0),
         )
     )
 

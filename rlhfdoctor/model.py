@@ -40,10 +40,14 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a reader could not use, and why. Nothing is dropped without one."""
+    """What a reader could not use, and why. Nothing is dropped without one.
+
+    ``left_out``: how many records were lost entirely.
+    """
 
     where: str
     text: str
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +338,10 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """Where to go back to. ``checkpoint`` is None where only the initial model is left."""
+    """Where to go back to. ``checkpoint`` is None where only the initial model is left.
+
+    ``perplexity``: of the samples drawn from the checkpoint, by their own log-probabilities.
+    """
 
     checkpoint: Checkpoint | None
     table: TableAnswer | None
@@ -343,6 +350,7 @@ class RollbackPlan:
     changes: tuple[Change, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     needed: bool = True
+    perplexity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +371,7 @@ class Diagnosis:
     limits: Mapping[str, Mapping[str, object]]
     verdict: Verdict
     headline: str
+    next_step: str
     onset: Onset | None
     findings: tuple[Finding, ...]
     clear: tuple[str, ...]

@@ -114,9 +114,11 @@ def _close(word: str, known: Mapping[str, object]) -> str:
 
 
 def _literal(text: str) -> object:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -101,6 +101,7 @@ def suggest(
         reason=_reason(run, row, answer, best, overruled, by_table, cause),
         changes=_changes(run, row, cause),
         rejected=tuple(rejected),
+        perplexity=sampled_perplexity(run, best.step) if best else None,
     )
 
 
@@ -150,7 +151,7 @@ def _nothing_to_undo(run: Run, causes: Sequence[Cause]) -> RollbackPlan:
             checkpoint=complete[-1],
             table=None,
             overruled=False,
-            reason="the log was cut short and shows no fault: resume from the last complete checkpoint",
+            reason="the log was cut short and shows no fault: the last complete checkpoint",
             needed=False,
         )
     return RollbackPlan(None, None, False, "no fault with an onset was found", needed=False)
@@ -171,9 +172,7 @@ def _rejection(
     return None
 
 
-def _by_table(
-    row: TableRow, run: Run, onset: Onset, passed: Sequence[Checkpoint]
-) -> str | None:
+def _by_table(row: TableRow, run: Run, onset: Onset, passed: Sequence[Checkpoint]) -> str | None:
     """Return the checkpoint that a row means, or None: the initial model, or no such checkpoint."""
     if row.checkpoint == "last stable point":
         return passed[-1].name if passed else None

@@ -20,6 +20,7 @@ from rlhfdoctor.dialects import Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError, UnreadableRun
 from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
 from rlhfdoctor.readers import HEAD_BYTES, Item, Reader
+from rlhfdoctor.readers.samples import read_samples
 from rlhfdoctor.vocabulary import METRICS
 
 SAME = 1e-6
@@ -81,7 +82,8 @@ class _File:
     def updates_done(self) -> float:
         """How far the trainer was when it wrote the file; the youngest copy has the most."""
         return max(
-            (float(item.value) for item in self.settings if item.name == "updates_done"), default=0.0
+            (float(item.value) for item in self.settings if item.name == "updates_done"),
+            default=0.0,
         )
 
 
@@ -126,13 +128,27 @@ def read_runs(
             continue
         runs.append(_build(place, [*files, *extra], forced, checked))
     if not runs:
-        told = "; ".join(note.text for file in sum(groups.values(), []) for note in file.notes[:1])
+        told = "; ".join(
+            note.text for group in groups.values() for file in group for note in file.notes[:1]
+        )
         raise UnreadableRun(
             f"no log and no samples in {path}" + (f" ({told})" if told else ""),
             "a run has a trainer_state.json, or metrics or samples as JSON Lines",
         )
     first, *rest = runs
     return (replace(first, notes=(*first.notes, *notes)), *rest)
+
+
+def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
+    """Read one sample file as a run without a log. ``field``: the key of the response.
+
+    Raises UnreadableRun where the file does not exist.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise UnreadableRun(f"no such file: {path}", "give a JSON Lines file of samples")
+    file = _sort(_File(place.name, "samples"), read_samples(place, field))
+    return _build(place, [file], None, {})
 
 
 def _read_folder(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
@@ -208,11 +224,9 @@ def _read(path: Path, name: str, reader: Reader) -> _File:
 
 
 def _read_samples(path: Path) -> _File:
-    readers = registry.members("readers", Reader)
-    reader = next(item for item in readers if item.name == "samples")
     if not path.is_file():
         raise UnreadableRun(f"no such file: {path}", "--samples takes a JSON Lines file of samples")
-    return _read(path, str(path), reader)
+    return _sort(_File(str(path), "samples"), read_samples(path))
 
 
 def _sort(file: _File, items: Iterable[Item]) -> _File:
@@ -230,7 +244,7 @@ def _sort(file: _File, items: Iterable[Item]) -> _File:
             case Note():
                 folder = file.name.rpartition("/")[0]
                 where_text = f"{folder}/{item.where}" if folder else item.where
-                file.notes.append(Note(where_text, item.text))
+                file.notes.append(replace(item, where=where_text))
     return file
 
 
@@ -280,7 +294,7 @@ def _build(
     )
     raw = _raw(files, notes)
     meanings = {key: _meaning(key, spoken, mapping) for key in keys}
-    known = {key: found for key, found in meanings.items() if found}
+    known = {key: found for key, found in meanings.items() if found and _column(key) in raw.columns}
     observations = _observations(raw, {key: column for key, (column, _) in known.items()})
     _note_disagreements(observations, notes)
     metrics, logged = _metrics(raw, known, spoken)
@@ -327,9 +341,7 @@ def _config(files: Iterable[_File]) -> dict[str, Setting]:
     return config
 
 
-def _meaning(
-    key: str, dialect: Dialect, mapping: Mapping[str, Key]
-) -> tuple[str, Key] | None:
+def _meaning(key: str, dialect: Dialect, mapping: Mapping[str, Key]) -> tuple[str, Key] | None:
     if key in mapping:
         return mapping[key].metric, mapping[key]
     for name in (key, key.removeprefix("train/")):
@@ -343,7 +355,7 @@ def _raw(files: Sequence[_File], notes: list[Note]) -> pl.DataFrame:
     """Put the rows of every file under their own keys; later rows are the truth.
 
     One row a logged row, in order of precedence; columns: the index, "source", and the keys. Rows
-    without a step are numbered where no row of the file has one, and left out where others have.
+    without a step are numbered where most of the file's rows have none, and left out otherwise.
     """
     frames = []
     for file in files:
@@ -351,8 +363,9 @@ def _raw(files: Sequence[_File], notes: list[Note]) -> pl.DataFrame:
             continue
         rows = file.rows
         stepless = sum(row.step is None for row in rows)
-        if stepless == len(rows):
-            notes.append(Note(file.name, "no step is logged; the rows were numbered from 1"))
+        if 2 * stepless > len(rows):
+            what = "no step is logged" if stepless == len(rows) else "most rows carry no step"
+            notes.append(Note(file.name, f"{what}; the rows were numbered from 1"))
             rows = [replace(row, step=index) for index, row in enumerate(rows, start=1)]
         elif stepless:
             notes.append(Note(file.name, f"{stepless} rows carry no step and were left out"))
@@ -411,7 +424,8 @@ def _segments(rows: Sequence[Row]) -> list[int]:
 def _observations(raw: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     """Melt the raw rows into the record; a key without a canonical name keeps a null metric.
 
-    The same number at the same step, copied from one file to another, is recorded once.
+    The same number at the same step, copied from one file to another, is recorded once, for the
+    youngest file.
     """
     keys = [name for name in raw.columns if name.startswith("key:")]
     if not keys:
@@ -420,7 +434,7 @@ def _observations(raw: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
         raw.unpivot(on=keys, index=[*_INDEX, "source"], variable_name="key", value_name="value")
         .drop_nulls("value")
         .with_columns(pl.col("key").str.strip_prefix("key:"))
-        .unique(["split", "step", "key", "value", "rank"], keep="first", maintain_order=True)
+        .unique(["split", "step", "key", "value", "rank"], keep="last", maintain_order=True)
         .with_columns(
             metric=pl.col("key").replace_strict(names, default=None, return_dtype=pl.String)
         )
@@ -504,8 +518,10 @@ def _columns(
 ) -> dict[str, Column]:
     places: dict[tuple[str, str], list[Location]] = defaultdict(list)
     meanings: dict[str, Key] = {}
-    found = observations.drop_nulls("metric").select("split", "metric", "key", "source").unique(
-        maintain_order=True
+    found = (
+        observations.drop_nulls("metric")
+        .select("split", "metric", "key", "source")
+        .unique(maintain_order=True)
     )
     for split, metric, key, source in found.iter_rows():
         name = metric if split == "train" else f"eval_{metric}"

@@ -91,9 +91,7 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     return sxy / math.sqrt(sxx * syy)
 
 
-def onset(
-    steps: Sequence[int], values: Sequence[float], first: int, patience: int
-) -> Onset:
+def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: int) -> Onset:
     """Date the beginning of what an alarm saw, with the interval that the rows allow.
 
     ``first`` is the index of the alarm's first row; the alarm rings ``patience`` rows later. Two
@@ -129,9 +127,7 @@ def onset(
     return Onset(step=steps[best], low=steps[low], high=steps[high])
 
 
-def _hinge(
-    xs: Sequence[int], ys: Sequence[float], *, rising: bool
-) -> tuple[int, int, int] | None:
+def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int, int, int] | None:
     """Fit y = a + b x + c max(0, x - x_k) for each k; return (best, lowest, highest) index k.
 
     Linear in the number of rows: the sums to the right of k are kept while k walks left.

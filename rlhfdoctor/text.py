@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 _CHARACTERS = (
@@ -22,7 +22,7 @@ _CHARACTERS = (
 )
 _WORD = re.compile(rf"[{_CHARACTERS}]|[^\s{_CHARACTERS}]+")
 
-Token = TypeVar("Token", str, int)
+Token = TypeVar("Token", bound=Hashable)
 
 
 def words(text: str) -> list[str]:

@@ -9,7 +9,7 @@ did, unknown where none could look.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlhfdoctor.model import Answer, Cause, Confidence, Finding, Onset, Skip
@@ -99,7 +99,7 @@ TREE: tuple[Ask, ...] = (
         yes=Ends(
             INTERRUPTED,
             "possible",
-            "find the tail of the log; resume from the last complete checkpoint, settings unchanged",
+            "find the tail of the log; resume from the last complete checkpoint, nothing changed",
             caveat="why it ended is not in the log",
         ),
         information=True,

@@ -76,7 +76,9 @@ METRICS = _table(
     Metric("response_length_min", "tokens", "shortest response of the batch"),
     Metric("response_length_max", "tokens", "longest response of the batch"),
     Metric(
-        "response_length_terminated_mean", "tokens", "mean over finished responses; 0: none finished"
+        "response_length_terminated_mean",
+        "tokens",
+        "mean over finished responses; 0: none finished",
     ),
     Metric("response_length_terminated_min", "tokens", "shortest finished response; 0: none"),
     Metric("response_length_terminated_max", "tokens", "longest finished response; 0: none"),

@@ -14,7 +14,9 @@ TRAINER = {
 
 COMPLETIONS = {
     "reward": Key("reward_raw_mean"),
-    "reward_std": Key("reward_std", reduction="within groups before TRL 1.6.0, over the batch since"),
+    "reward_std": Key(
+        "reward_std", reduction="within groups before TRL 1.6.0, over the batch since"
+    ),
     "frac_reward_zero_std": Key("frac_reward_zero_std"),
     "entropy": Key("entropy", "full_vocab", "token mean"),
     "completions/mean_length": Key("response_length_mean"),

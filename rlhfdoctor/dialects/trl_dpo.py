@@ -1,4 +1,4 @@
-"""TRL DPOTrainer. ORPO, CPO and KTO write some of its keys with other meanings: not this dialect."""
+"""TRL DPOTrainer. ORPO, CPO and KTO give some of its keys other meanings: not this dialect."""
 
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.dialects._trl import TRAINER

@@ -12,7 +12,9 @@ DIALECT = Dialect(
     keys={
         **TRAINER,
         "objective/kl": Key("kl_ref_response", "k1", "sum over the response, batch mean"),
-        "objective/entropy": Key("neg_logp_response", "sampled_logp", "sum over the padded response"),
+        "objective/entropy": Key(
+            "neg_logp_response", "sampled_logp", "sum over the padded response"
+        ),
         "objective/non_score_reward": Key("kl_penalty_reward", "k1", "sum over the response"),
         "objective/rlhf_reward": Key("reward_shaped_mean"),
         "objective/scores": Key("reward_raw_mean"),

@@ -108,9 +108,13 @@ def row(record: Mapping[str, object], line: int | None) -> tuple[Row, list[str]]
         step = None
     epoch = _first(values, EPOCH_KEYS)
     metrics = {
-        key: value for key, value in values.items() if key not in STEP_KEYS and key not in EPOCH_KEYS
+        key: value
+        for key, value in values.items()
+        if key not in STEP_KEYS and key not in EPOCH_KEYS
     }
-    evaluation = {key: value for key, value in metrics.items() if key.startswith(("eval_", "eval/"))}
+    evaluation = {
+        key: value for key, value in metrics.items() if key.startswith(("eval_", "eval/"))
+    }
     split: Literal["train", "eval"] = "train"
     if evaluation and len(evaluation) == len(metrics):
         split, metrics = "eval", {key[5:]: value for key, value in evaluation.items()}
@@ -157,10 +161,15 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
             except ValueError:
                 bad.append(number_of_line)
     if bad and bad[-1] == number_of_line and not ended:
-        yield Note(f"{path.name}:{bad.pop()}", "last line is cut; the file ends inside a record")
+        yield Note(
+            f"{path.name}:{bad.pop()}",
+            "last line is cut; the file ends inside a record",
+            left_out=1,
+        )
     if bad:
         shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
-        yield Note(path.name, f"{len(bad)} lines are no JSON and were left out: {shown}")
+        text = f"{len(bad)} lines are no JSON and were left out: {shown}"
+        yield Note(path.name, text, left_out=len(bad))
 
 
 def _array(path: Path, text: bytes) -> Iterator[tuple[int, object] | Note]:

@@ -33,7 +33,9 @@ def checkpoints(path: Path) -> Iterator[Item]:
     if match is None:
         return
     files = {file.name: file for file in path.iterdir() if file.is_file()}
-    missing = [f"{name} is empty" for name, file in sorted(files.items()) if not file.stat().st_size]
+    missing = [
+        f"{name} is empty" for name, file in sorted(files.items()) if not file.stat().st_size
+    ]
     form = next(
         (form for form, globs in _WEIGHTS.items() if any(any(path.glob(glob)) for glob in globs)),
         "unknown",

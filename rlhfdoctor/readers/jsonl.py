@@ -12,7 +12,12 @@ from rlhfdoctor.readers._json import kind, records, row
 
 
 @reader(
-    "*.jsonl", "*.ndjson", "*log*.json", "*metrics*.json", "*trajectory*.json", "*history*.json",
+    "*.jsonl",
+    "*.ndjson",
+    "*log*.json",
+    "*metrics*.json",
+    "*trajectory*.json",
+    "*history*.json",
     looks=lambda head: kind(head) == "metrics" and b'"log_history"' not in head,
 )
 def jsonl(path: Path) -> Iterator[Item]:
@@ -31,6 +36,7 @@ def jsonl(path: Path) -> Iterator[Item]:
         refused.update(not_numbers)
         yield logged
     if strangers:
-        yield Note(path.name, f"{strangers} records are no tables and were left out")
+        text = f"{strangers} records are no tables and were left out"
+        yield Note(path.name, text, left_out=strangers)
     for key, count in sorted(refused.items()):
         yield Note(f"{path.name}: {key}", f"holds no number in {count} rows; left out")

@@ -18,7 +18,9 @@ _FLOAT_LISTS = ("logprobs", "ref_logprobs")
 _INT_LISTS = ("prompt_ids", "token_ids")
 
 
-@reader("*.jsonl", "*.ndjson", "*samples*.json", "*pairs*.json", looks=lambda h: kind(h) == "samples")
+@reader(
+    "*.jsonl", "*.ndjson", "*samples*.json", "*pairs*.json", looks=lambda h: kind(h) == "samples"
+)
 def samples(path: Path) -> Iterator[Item]:
     """Yield one sample a record, with every field that it carries."""
     return read_samples(path)
@@ -43,9 +45,12 @@ def read_samples(path: Path, field: str | None = None) -> Iterator[Item]:
             yield sample
     if textless:
         shown = ", ".join(map(str, textless[:10])) + (", ..." if len(textless) > 10 else "")
-        yield Note(path.name, f"{len(textless)} records hold no response and were left out: {shown}")
+        text = f"{len(textless)} records hold no response and were left out: {shown}"
+        yield Note(path.name, text, left_out=len(textless))
     for key, count in sorted(misshapen.items()):
-        yield Note(f"{path.name}: {key}", f"has an unexpected shape in {count} records; left out there")
+        yield Note(
+            f"{path.name}: {key}", f"has an unexpected shape in {count} records; left out there"
+        )
 
 
 def _sample(

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from rlhfdoctor.measures import ladders, sample_fields
 from rlhfdoctor.model import Finding, Run, Skip
 
 Signal = Literal[
-    "kl", "entropy", "length", "text", "logp", "accuracy", "reward", "groups", "update",
-    "numbers", "log", "checkpoint",
+    "kl",
+    "entropy",
+    "length",
+    "text",
+    "logp",
+    "accuracy",
+    "reward",
+    "groups",
+    "update",
+    "numbers",
+    "log",
+    "checkpoint",
 ]
 """What a rule looks at. The first seven corroborate each other (doctor.py)."""
 
@@ -62,7 +72,7 @@ class Rule:
             findings.append(
                 replace(
                     item,
-                    args={**asdict(limits), **item.args} if is_dataclass(limits) else item.args,
+                    args={**asdict(limits), **item.args},
                     code=self.code,
                     name=self.name,
                     signal=self.signal,
@@ -89,7 +99,7 @@ def rule(
     any_of: Sequence[str] = (),
     limits: type[Any] = NoLimits,
 ) -> Callable[[Judge], Rule]:
-    """Make a function the rule ``code``; ``limits`` is a dataclass whose defaults are the limits."""
+    """Make a function the rule ``code``; ``limits``: a dataclass of numbers with defaults."""
 
     def made(judge: Judge) -> Rule:
         return Rule(

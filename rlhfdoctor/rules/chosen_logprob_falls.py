@@ -43,6 +43,4 @@ def chosen_logprob_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if start >= 0.0:
         yield Skip("", ("logp_chosen: not negative at the start, so no log-probability",))
         return
-    yield from alarms(
-        run, logp, below=start - limits.fall * abs(start), patience=limits.patience
-    )
+    yield from alarms(run, logp, below=start - limits.fall * abs(start), patience=limits.patience)

@@ -49,5 +49,5 @@ def kl_runaway(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         above=limits.ceiling,
         patience=limits.patience,
         severity=lambda level: "critical" if level > limits.far else "warning",
-        args={"start": kl.values[0]},
+        args={"start": round(kl.values[0], 3) + 0.0},
     )

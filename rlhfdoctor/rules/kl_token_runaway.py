@@ -46,5 +46,5 @@ def kl_token_runaway(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         kl,
         above=limits.ceiling,
         patience=limits.patience,
-        args={"start": kl.values[0]},
+        args={"start": round(kl.values[0], 3) + 0.0},
     )

@@ -51,9 +51,7 @@ def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             if found is None:
                 continue
             phrase, share, before, documents, r = found
-            bad = standing_from(
-                [_share(batch, phrase) > limits.words for batch in ladder]
-            )
+            bad = standing_from([_share(batch, phrase) > limits.words for batch in ladder])
             if bad is None:
                 continue
             yield Finding(

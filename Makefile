@@ -1,0 +1,32 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check clean
+
+demo: $(BIN)/rlhfdoctor
+	$(BIN)/rlhfdoctor diagnose fixtures/grpo_late
+
+test: $(BIN)/pytest
+	$(MAKE) check
+
+check:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+clean:
+	rm -rf .venv
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "rlhfdoctor needs Python 3.10 or newer; say which with make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+
+$(BIN)/rlhfdoctor: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(BIN)/pytest: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@ $(BIN)/rlhfdoctor

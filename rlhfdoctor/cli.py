@@ -1,0 +1,502 @@
+"""The command line: parse, call, print, exit. No judgement is made here.
+
+Exit codes: 0 healthy or done, 1 a finding at or above ``--fail-on``, 2 bad arguments or an
+unreadable run, 3 a required rule could not look, 4 a bug of ours, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlhfdoctor import __version__
+from rlhfdoctor.errors import DoctorError
+
+if TYPE_CHECKING:
+    from rlhfdoctor.model import Diagnosis, Run, Severity
+    from rlhfdoctor.reports import Page
+
+UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Post-mortems of RLHF and preference-tuning runs.",
+    epilog="Exit codes: 0 fine, 1 unhealthy, 2 error, 3 could not look, 4 bug, 130 interrupted.",
+)
+
+
+class FailOn(str, enum.Enum):
+    """Severities of ``--fail-on``."""
+
+    critical = "critical"
+    warning = "warning"
+    info = "info"
+
+
+class By(str, enum.Enum):
+    """What ``samples --by`` breaks down by."""
+
+    step = "step"
+
+
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder or log file; - is stdin.")]
+RunPaths = Annotated[
+    list[Path] | None, typer.Argument(metavar="RUN...", help="Run folders or log files.")
+]
+Samples = Annotated[
+    list[Path] | None, typer.Option("--samples", help="Further sample file (repeatable).")
+]
+DialectName = Annotated[
+    str | None, typer.Option("--dialect", help="Trainer that wrote the log, where marks conflict.")
+]
+Maps = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="KEY=METRIC", help="What a logged key means (repeatable)."),
+]
+ProfilePath = Annotated[
+    Path | None, typer.Option("--profile", metavar="TOML", help="Limits to use instead.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="CODE.LIMIT=VALUE", help="One limit (repeatable)."),
+]
+RunNumber = Annotated[
+    int | None, typer.Option("--run", min=1, help="Which run, where the input holds several.")
+]
+Fail = Annotated[
+    FailOn | None, typer.Option("--fail-on", help="Exit with 1 from this severity up.")
+]
+Format = Annotated[str, typer.Option("--format", help="What is printed: terminal or json.")]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="FORMAT=PATH", help="Also write a report (repeatable)."),
+]
+CrashStep = Annotated[
+    int | None, typer.Option("--crash-step", min=0, help="Use this step instead of the onset.")
+]
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a bug.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def diagnose(
+    run: RunPath = Path(),
+    samples: Samples = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    profile: ProfilePath = None,
+    settings: Settings = None,
+    run_number: RunNumber = None,
+    fail_on: Fail = None,
+    crash_step: CrashStep = None,
+    form: Format = "terminal",
+    output: Outputs = None,
+) -> int:
+    """Say what happened, when, why, how sure that is, and what to do."""
+    _report(form)
+    diagnoses = _diagnoses(
+        run, samples, dialect, mapping, profile, settings, run_number, crash_step=crash_step
+    )
+    code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
+    _emit(diagnoses, form, output, code)
+    return code
+
+
+@app.command()
+def samples(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines; - is stdin.")],
+    ngrams: Annotated[
+        list[int] | None, typer.Option("--ngrams", min=1, max=20, help="n (repeatable).")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="n-grams listed for each n.")] = 20,
+    field: Annotated[
+        str | None, typer.Option("--field", help="Key of the response, where it is unusual.")
+    ] = None,
+    by: Annotated[By | None, typer.Option("--by", help="Break down by step.")] = None,
+    form: Format = "terminal",
+) -> int:
+    """Say what the text looks like: lengths, n-grams, loops, duplicates, drift."""
+    from rlhfdoctor.doctor import diagnose as judge
+    from rlhfdoctor.errors import UnreadableRun
+    from rlhfdoctor.reports.json import dumps, envelope, finding
+    from rlhfdoctor.reports.terminal import survey_lines, write
+    from rlhfdoctor.runs import read_samples_as_run
+    from rlhfdoctor.survey import survey
+
+    _plain_format(form)
+    with _input(file) as path:
+        run = read_samples_as_run(path, field)
+    document = survey(run, ngrams or [3], top, by_step=by is not None)
+    document.update(file=str(file), field=field or "response")
+    if not document["samples"]:
+        raise UnreadableRun(
+            f"no responses in {file}",
+            "a sample is a JSON object that holds a response; --field names its key",
+        )
+    document["findings"] = [finding(item) for item in judge(run).findings]
+    if form == "json":
+        _print(dumps(envelope(0, document)))
+    else:
+        _print(write(survey_lines(document), _page(0)))
+    return 0
+
+
+@app.command()
+def rollback(
+    run: RunPath = Path(),
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Suggest one checkpoint instead of the ladder.")
+    ] = False,
+    samples: Samples = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    profile: ProfilePath = None,
+    settings: Settings = None,
+    run_number: RunNumber = None,
+    crash_step: CrashStep = None,
+    form: Format = "terminal",
+) -> int:
+    """Say which checkpoint to go back to, by which row of the table, and what to change."""
+    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.json import rollback as published
+    from rlhfdoctor.reports.terminal import rollback_lines, write
+    from rlhfdoctor.rollback import ladder
+
+    _plain_format(form)
+    diagnoses = _diagnoses(
+        run, samples, dialect, mapping, profile, settings, run_number, crash_step=crash_step
+    )
+    documents = []
+    for diagnosis in diagnoses:
+        rungs = ladder(diagnosis.run, diagnosis.rollback)
+        if form == "json":
+            documents.append({"rollback": published(diagnosis.rollback), "ladder": rungs})
+            continue
+        if len(diagnoses) > 1:
+            _print(f"{diagnosis.run.name}\n")
+        lines = rollback_lines(diagnosis.rollback, rungs, suggest=suggest)
+        _print(write(lines, _page(0)))
+    if form == "json":
+        alone = documents[0] if len(documents) == 1 else {"runs": documents}
+        _print(dumps(envelope(0, alone)))
+    return 0
+
+
+@app.command()
+def gate(
+    runs: RunPaths = None,
+    fail_on: Fail = FailOn.critical,
+    require: Annotated[
+        list[str] | None,
+        typer.Option("--require", metavar="CODE", help="A rule that must have looked."),
+    ] = None,
+    samples: Samples = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    profile: ProfilePath = None,
+    settings: Settings = None,
+    form: Format = "terminal",
+    output: Outputs = None,
+) -> int:
+    """Say whether runs may ship: one line a run, and the exit code."""
+    from rlhfdoctor.profile import check_codes
+    from rlhfdoctor.reports.terminal import gate_lines, write
+
+    _report(form)
+    check_codes(require or ())
+    diagnoses: list[Diagnosis] = []
+    codes: list[int] = []
+    failed: list[int] = []
+    for path in runs or [Path()]:
+        try:
+            found = _diagnoses(
+                path, samples, dialect, mapping, profile, settings, None, require=require or ()
+            )
+        except DoctorError as error:
+            _complain(error, form if len(runs or []) < 2 else "terminal", 2)
+            failed.append(2)
+            continue
+        diagnoses.extend(found)
+        codes.extend(_verdict_code(item, fail_on or FailOn.critical) for item in found)
+    code = _worst([*codes, *failed])
+    if form == "terminal":
+        _print(write(gate_lines(diagnoses, codes), _page(code)))
+    elif diagnoses:
+        _emit(diagnoses, form, None, code, several=True)
+    _write_outputs(diagnoses, output, code)
+    return code
+
+
+@app.command()
+def inspect(
+    run: RunPath = Path(),
+    samples: Samples = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    form: Format = "terminal",
+) -> int:
+    """Say what was found, how each file and key was understood, and what was left out."""
+    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.terminal import inspect_lines, write
+
+    _plain_format(form)
+    documents = [_inspected(item) for item in _read(run, samples, dialect, mapping, None)]
+    if form == "json":
+        alone = documents[0] if len(documents) == 1 else {"runs": documents}
+        _print(dumps(envelope(0, alone)))
+    else:
+        for document in documents:
+            _print(write(inspect_lines(document), _page(0)))
+    return 0
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A rule code.")]) -> int:
+    """Say what a rule looks at, where its numbers come from, and what to do."""
+    from rlhfdoctor.profile import check_codes, rules
+    from rlhfdoctor.reports.terminal import explain_lines, write
+
+    check_codes([code])
+    rule = next(item for item in rules() if item.code == code)
+    _print(write(explain_lines(code, rule.name, rule.doc, asdict(rule.limits())), _page(0)))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run_cli(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run_cli(arguments: list[str]) -> int:
+    """Run the command line and return the exit code; nothing but ``--debug`` shows a traceback."""
+    if "--version" in arguments:
+        _print(f"rlhfdoctor {__version__}\n")
+        return 0
+    form = "json" if _asks_for_json(arguments) else "terminal"
+    try:
+        code = app(arguments or ["--help"], prog_name="rlhfdoctor", standalone_mode=False)
+    except DoctorError as error:
+        _complain(error, form, 2)
+        return 2
+    except UsageError as error:
+        hint = f"{error.ctx.command_path} --help" if error.ctx else "rlhfdoctor --help"
+        _complain(DoctorError(error.format_message().replace("\n", " "), hint), form, 2)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as error:  # the one place where a bug becomes an exit code
+        if "--debug" in arguments:
+            raise
+        told = f"{type(error).__name__}: {error}".splitlines()[0]
+        _complain(
+            DoctorError(f"a bug in rlhfdoctor ({told})", "please report it with --debug's output"),
+            form,
+            4,
+        )
+        return 4
+    return int(code or 0)
+
+
+def _asks_for_json(arguments: Sequence[str]) -> bool:
+    return "--format=json" in arguments or ("--format", "json") in pairwise(arguments)
+
+
+def _complain(error: DoctorError, form: str, code: int) -> None:
+    from rlhfdoctor.reports._lines import shown
+
+    if form == "json":
+        from rlhfdoctor.reports.json import failure
+
+        _print(failure(code, error.message, error.hint))
+    print(f"error: {shown(error.message)}\nhint: {shown(error.hint)}", file=sys.stderr)
+
+
+def _read(
+    path: Path,
+    samples: Sequence[Path] | None,
+    dialect: str | None,
+    mapping: Sequence[str] | None,
+    number: int | None,
+) -> list[Run]:
+    from rlhfdoctor.runs import read_runs
+
+    pairs = dict(_pair(item, "--map", "kl=kl_ref_token") for item in mapping or ())
+    with _input(path) as place:
+        found = list(read_runs(place, dialect=dialect, mapping=pairs, samples=samples or ()))
+    if number is None:
+        return found
+    if number > len(found):
+        raise DoctorError(
+            f"--run {number}: the input holds {len(found)} runs", "rlhfdoctor inspect lists them"
+        )
+    return [found[number - 1]]
+
+
+def _diagnoses(
+    path: Path,
+    samples: Sequence[Path] | None,
+    dialect: str | None,
+    mapping: Sequence[str] | None,
+    profile: Path | None,
+    settings: Sequence[str] | None,
+    number: int | None,
+    *,
+    require: Sequence[str] = (),
+    crash_step: int | None = None,
+) -> list[Diagnosis]:
+    from rlhfdoctor import doctor
+    from rlhfdoctor.profile import load
+
+    limits = load(profile, settings or ())
+    return [
+        doctor.diagnose(run, limits, require=require, crash_step=crash_step)
+        for run in _read(path, samples, dialect, mapping, number)
+    ]
+
+
+@contextmanager
+def _input(path: Path) -> Iterator[Path]:
+    """Give a path to read: the path itself, or a temporary copy of standard input for "-"."""
+    if str(path) != "-":
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "stdin.jsonl"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield copy
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    left, equals, right = text.rpartition("=")
+    if not equals or not left or not right:
+        raise DoctorError(f"{option} {text}: expected two names around =", f"{option} {example}")
+    return left, right
+
+
+def _verdict_code(diagnosis: Diagnosis, fail_on: FailOn) -> int:
+    from rlhfdoctor.model import SEVERITIES
+
+    failing: tuple[Severity, ...] = SEVERITIES[: SEVERITIES.index(fail_on.value) + 1]
+    if any(item.severity in failing for item in diagnosis.findings):
+        return 1
+    return 3 if diagnosis.unanswered else 0
+
+
+def _worst(codes: Sequence[int]) -> int:
+    return next((code for code in (4, 2, 1, 3) if code in codes), 0)
+
+
+def _inspected(run: Run) -> dict[str, Any]:
+    return {
+        "path": run.path,
+        "framework": run.framework,
+        "algorithm": run.algorithm,
+        "sources": [asdict(source) for source in run.sources],
+        "columns": [
+            {
+                "name": name,
+                "unit": column.unit,
+                "estimator": column.estimator,
+                "reduction": column.reduction,
+                "keys": sorted({place.key or "" for place in column.sources}),
+            }
+            for name, column in run.columns.items()
+        ],
+        "unmapped": sorted(run.unmapped),
+        "checkpoints": [asdict(checkpoint) for checkpoint in run.checkpoints],
+        "samples": run.sample_count,
+        "config": [
+            {"name": name, "value": setting.value, "file": setting.where.file}
+            for name, setting in sorted(run.config.items())
+        ],
+        "log_offset": run.log_offset,
+        "notes": [{"where": note.where, "text": note.text} for note in run.notes],
+    }
+
+
+def _report(form: str) -> Callable[[Sequence[Diagnosis], Page], str]:
+    from rlhfdoctor import registry
+    from rlhfdoctor.reports import Report
+
+    known = {item.name: item for item in registry.members("reports", Report)}
+    if form not in known:
+        raise DoctorError(f"no report is called {form}", f"known are {', '.join(sorted(known))}")
+    return known[form].render
+
+
+def _plain_format(form: str) -> None:
+    if form not in ("terminal", "json"):
+        raise DoctorError(f"this command has no report called {form}", "known are json, terminal")
+
+
+def _emit(
+    diagnoses: Sequence[Diagnosis],
+    form: str,
+    output: Sequence[str] | None,
+    code: int,
+    *,
+    several: bool = False,
+) -> None:
+    if several and form == "json" and len(diagnoses) == 1:
+        from rlhfdoctor.reports.json import dumps, envelope, published
+
+        _print(dumps(envelope(code, {"runs": [published(diagnoses[0], code)]})))
+    else:
+        _print(_report(form)(diagnoses, _page(code)))
+    _write_outputs(diagnoses, output, code)
+
+
+def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, code: int) -> None:
+    from rlhfdoctor.reports import Page
+
+    for item in output or ():
+        form, equals, path = item.partition("=")
+        if not equals or not path:
+            raise DoctorError(f"--output {item}: expected FORMAT=PATH", "--output json=report.json")
+        try:
+            Path(path).write_text(_report(form)(diagnoses, Page(code)), encoding="utf-8")
+        except OSError as error:
+            raise DoctorError(
+                f"cannot write {path}: {error.strerror}", "name a file that can be written"
+            ) from error
+
+
+def _page(code: int) -> Page:
+    from rlhfdoctor.reports import Page
+
+    if not sys.stdout.isatty():
+        return Page(code)
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Page(code, width=shutil.get_terminal_size().columns, colour=colour)
+
+
+def _print(text: str) -> None:
+    """Write to standard output; a reader that went away is no reason to complain."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))

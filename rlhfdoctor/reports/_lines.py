@@ -1,0 +1,75 @@
+"""The five lines that every report begins with, and text that cannot harm a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rlhfdoctor.model import Change, Diagnosis
+
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def shown(text: str) -> str:
+    """Return text with control, formatting and separator characters written as escapes."""
+    return "".join(
+        char.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(char) in _UNSAFE
+        else char
+        for char in text
+    )
+
+
+def five_lines(diagnosis: Diagnosis) -> list[str]:
+    """Return what a user sees first and pastes into a chat; control characters are escaped."""
+    run = diagnosis.run
+    who = " ".join(part for part in (run.framework, run.algorithm) if part != "unknown")
+    steps = "no steps" if run.last_step is None else f"{run.last_step} {run.step_unit}s"
+    lines = [
+        f"{diagnosis.verdict.upper()}  {run.name} . {who or 'trainer unknown'} . {steps}",
+        diagnosis.headline,
+        _cause(diagnosis),
+        _rollback(diagnosis),
+        _lost(diagnosis),
+    ]
+    return [shown(line) for line in lines]
+
+
+def change(item: Change) -> str:
+    """Return a change as "parameter current -> suggested"."""
+    if item.suggested is None:
+        return f"{item.parameter}: {item.why}"
+    current = "?" if item.current is None else _value(item.current)
+    return f"{item.parameter} {current} -> {_value(item.suggested)}"
+
+
+def _value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _cause(diagnosis: Diagnosis) -> str:
+    if not diagnosis.causes:
+        return "Cause: none found" if diagnosis.findings else "Cause: none to look for"
+    first = diagnosis.causes[0]
+    sure = "; ".join(part for part in (first.confidence, first.caveat) if part)
+    return f"Cause: {first.name} ({sure})"
+
+
+def _rollback(diagnosis: Diagnosis) -> str:
+    plan = diagnosis.rollback
+    reason = plan.reason[:1].upper() + plan.reason[1:]
+    changes = ", ".join(change(item) for item in plan.changes if item.suggested is not None)
+    tail = f". {changes}" if changes else ""
+    if not plan.needed:
+        where = f"Resume from {plan.checkpoint.name}. " if plan.checkpoint else ""
+        return f"{where}{reason}"
+    if plan.checkpoint is None:
+        return f"Go back to the initial model. {reason}{tail}"
+    extra = plan.perplexity
+    perplexity = f" (perplexity {extra:.3g})" if extra is not None else ""
+    return f"Go back to {plan.checkpoint.name}{perplexity}. {reason}{tail}"
+
+
+def _lost(diagnosis: Diagnosis) -> str:
+    cost, last = diagnosis.cost, diagnosis.run.last_step
+    lost = f"Lost: {cost.steps_after_onset} of {last} steps. " if cost else ""
+    return f"{lost}Next: {diagnosis.next_step}"

@@ -1,0 +1,167 @@
+"""The published JSON: keys are a promise, described by schema.json beside this file.
+
+Every number is finite: NaN and infinity are the strings "NaN", "Infinity", "-Infinity". (orjson
+alone would silently write null, which means "not logged".)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import orjson
+
+from rlhfdoctor import __version__
+from rlhfdoctor.model import Diagnosis, Evidence, Finding, RollbackPlan
+from rlhfdoctor.reports import Document, Page, report
+
+SCHEMA = 1
+"""Counts breaking changes of the published keys."""
+
+
+@report("json")
+def json(diagnoses: Sequence[Diagnosis], page: Page) -> str:
+    """Print one diagnosis as one object, several under ``runs``."""
+    if len(diagnoses) == 1:
+        return dumps(published(diagnoses[0], page.exit_code))
+    runs = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
+    return dumps(envelope(page.exit_code, {"runs": runs}))
+
+
+def envelope(exit_code: int, document: Document) -> Document:
+    """Put the keys that every document has in front of it."""
+    return {"schema": SCHEMA, "exit_code": exit_code, **document}
+
+
+def failure(exit_code: int, error: str, hint: str) -> str:
+    """Return the document of a command that could not do its work."""
+    return dumps(envelope(exit_code, {"error": error, "hint": hint}))
+
+
+def dumps(document: object) -> str:
+    """Serialise a document, with every number that is not finite as a string."""
+    return orjson.dumps(_finite(document), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def published(diagnosis: Diagnosis, exit_code: int) -> Document:
+    """Return a diagnosis under its published keys."""
+    run, onset, cost = diagnosis.run, diagnosis.onset, diagnosis.cost
+    planned = run.number("planned_steps")
+    return envelope(
+        exit_code,
+        {
+            "tool": {"name": "rlhfdoctor", "version": __version__},
+            "run": {
+                "id": run.name,
+                "path": run.path,
+                "framework": run.framework,
+                "algorithm": run.algorithm,
+                "step_unit": run.step_unit,
+                "first_step": run.first_step,
+                "last_step": run.last_step,
+                "logged_steps": run.logged_steps,
+                "planned_steps": None if planned is None else int(planned),
+                "checkpoints": [item.name for item in run.checkpoints],
+                "samples": run.sample_count,
+                "log_offset": run.log_offset,
+                "sources": [asdict(source) for source in run.sources],
+            },
+            "profile": diagnosis.profile,
+            "limits": {code: dict(values) for code, values in diagnosis.limits.items()},
+            "verdict": diagnosis.verdict,
+            "headline": diagnosis.headline,
+            "next": diagnosis.next_step,
+            "onset_step": onset.step if onset else None,
+            "onset_interval": [onset.low, onset.high] if onset else None,
+            "answers": [
+                {
+                    "code": answer.code,
+                    "question": answer.question,
+                    "reply": answer.reply,
+                    "why": answer.why,
+                    "findings": list(answer.findings),
+                }
+                for answer in diagnosis.answers
+            ],
+            "causes": [
+                {
+                    "name": cause.name,
+                    "confidence": cause.confidence,
+                    "caveat": cause.caveat,
+                    "onset_step": cause.onset.step if cause.onset else None,
+                    "remedy": cause.remedy,
+                    "path": list(cause.path),
+                    "answers": list(cause.answers),
+                }
+                for cause in diagnosis.causes
+            ],
+            "findings": [finding(item) for item in diagnosis.findings],
+            "clear": list(diagnosis.clear),
+            "skipped": [
+                {"code": skip.code, "missing": list(skip.missing), "command": skip.command}
+                for skip in diagnosis.skipped
+            ],
+            "unanswered": list(diagnosis.unanswered),
+            "references": [],
+            "scores": [] if run.scores is None else run.scores.to_dicts(),
+            "rollback": rollback(diagnosis.rollback),
+            "backtest": {"alarms": [dict(alarm) for alarm in diagnosis.backtest]},
+            "cost": None
+            if cost is None
+            else {
+                "steps_after_onset": cost.steps_after_onset,
+                "fraction": cost.fraction,
+                "gpu_hours": cost.gpu_hours,
+            },
+            "notes": [{"where": note.where, "text": note.text} for note in diagnosis.notes],
+        },
+    )
+
+
+def finding(item: Finding) -> Document:
+    """Return a finding under its published keys."""
+    return {
+        "code": item.code,
+        "name": item.name,
+        "severity": item.severity,
+        "message": item.message,
+        "args": dict(item.args),
+        "onset_step": item.onset_step,
+        "onset_interval": [item.onset.low, item.onset.high] if item.onset else None,
+        "recovered_at": item.recovered_at,
+        "fingerprint": item.fingerprint,
+        "advice": list(item.advice),
+        "evidence": [_evidence(evidence) for evidence in item.evidence],
+    }
+
+
+def rollback(plan: RollbackPlan) -> Document:
+    """Return a rollback plan under its published keys."""
+    chosen = plan.checkpoint
+    return {
+        "checkpoint": chosen.name if chosen else None,
+        "step": chosen.step if chosen else None,
+        "epoch": chosen.epoch if chosen else None,
+        "perplexity": plan.perplexity,
+        "needed": plan.needed,
+        "table": asdict(plan.table) if plan.table else None,
+        "overruled": plan.overruled,
+        "reason": plan.reason,
+        "changes": [asdict(item) for item in plan.changes],
+        "rejected": [asdict(item) for item in plan.rejected],
+    }
+
+
+def _evidence(item: Evidence) -> Document:
+    return {**asdict(item), "where": asdict(item.where)}
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,310 @@
+"""The report for people: five lines first, then what they rest on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
+from rlhfdoctor.reports import Page, report
+from rlhfdoctor.reports._lines import change, five_lines, shown
+
+STYLES = {
+    "collapsed": "bold red",
+    "degraded": "bold yellow",
+    "healthy": "bold green",
+    "inconclusive": "bold magenta",
+    "critical": "red",
+    "warning": "yellow",
+    "info": "cyan",
+}
+
+Line = tuple[int, Text]
+
+
+@report("terminal")
+def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
+    """Print each diagnosis: the five lines, findings, tree, rollback, what was not looked at."""
+    lines: list[Line] = []
+    for index, diagnosis in enumerate(diagnoses):
+        if index:
+            lines.append((0, Text("")))
+        lines.extend(_diagnosis(diagnosis))
+    return write(lines, page)
+
+
+def write(lines: Iterable[Line], page: Page) -> str:
+    """Lay out indented lines in the page's width, with colour where the page has it."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=page.width or 10_000,
+        force_terminal=page.colour,
+        no_color=not page.colour,
+        color_system="standard" if page.colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    for indent, text in lines:
+        if page.width:
+            console.print(Padding(text, (0, 0, 0, indent)))
+        else:
+            console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Iterator[Line]:
+    """Yield one line a run: the gate's word, the name, the verdict, and what it rests on."""
+    words = {0: ("PASS", "green"), 1: ("FAIL", "red"), 3: ("UNKNOWN", "magenta")}
+    for diagnosis, code in zip(diagnoses, exit_codes, strict=True):
+        word, style = words[code]
+        line = Text(f"{word:<8}", style=f"bold {style}")
+        line.append(shown(f"{diagnosis.run.name}  {diagnosis.verdict}  "), style="default")
+        line.append(shown(diagnosis.headline), style="default")
+        yield 0, line
+
+
+def rollback_lines(
+    plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]], *, suggest: bool
+) -> Iterator[Line]:
+    """Yield the suggestion with its reasons, or the ladder of checkpoints."""
+    if suggest:
+        chosen = plan.checkpoint.name if plan.checkpoint else "initial model"
+        yield 0, Text(shown(chosen if plan.needed or plan.checkpoint else "no rollback"), "bold")
+        yield 0, Text(shown(plan.reason))
+        yield from _plan(plan)
+        return
+    for rung in rungs:
+        mark = "->" if rung["chosen"] else "  "
+        told = [
+            f"{name} {rung[key]:.4g}"
+            for name, key in (
+                ("KL/token", "kl_ref_token"),
+                ("KL/response", "kl_ref_response"),
+                ("entropy", "entropy"),
+                ("length", "response_length_mean"),
+                ("reward", "reward_raw_mean"),
+                ("perplexity", "perplexity_samples"),
+            )
+            if isinstance(rung[key], float)
+        ]
+        why = f"  ({rung['why_not']})" if rung["why_not"] else ""
+        line = Text(shown(f"{mark} {rung['checkpoint']}  {', '.join(told)}{why}"))
+        if rung["chosen"]:
+            line.stylize("bold green")
+        yield 0, line
+    if not rungs:
+        yield 0, Text("no checkpoints were found")
+
+
+def explain_lines(code: str, name: str, doc: str, limits: Mapping[str, object]) -> Iterator[Line]:
+    """Yield a rule's documentation and its limits."""
+    yield 0, Text(f"{code} {name}", style="bold")
+    for line in doc.splitlines():
+        yield 0, Text(line)
+    if limits:
+        yield 0, Text("")
+        yield 0, Text("Limits", style="bold")
+        for limit, value in limits.items():
+            yield 2, Text(f"{code}.{limit} = {value}")
+
+
+def survey_lines(document: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the survey of a sample file: lengths, n-grams, repetition, duplicates, findings."""
+    length = document["length"]
+    yield 0, Text(shown(f"{document['file']}: {document['samples']} samples"), style="bold")
+    if document["skipped_lines"]:
+        yield 2, Text(f"{document['skipped_lines']} lines could not be read", style="yellow")
+    if length:
+        yield 0, Text("")
+        yield 0, Text(f"Length in {length['unit']}", style="bold")
+        yield (
+            2,
+            Text(
+                f"mean {length['mean']:.4g}  sd {length['std']:.4g}  min {length['min']}  "
+                f"p50 {length['p50']}  p90 {length['p90']}  p99 {length['p99']}  "
+                f"max {length['max']}  above mean + 3 sd: {length['over_3_sigma']}"
+            ),
+        )
+        most = max(item["count"] for item in length["histogram"])
+        for item in length["histogram"]:
+            bar = "#" * round(40 * item["count"] / most)
+            yield 2, Text(f"{item['low']:>6} - {item['high']:<6} {item['count']:>7}  {bar}")
+    for n in sorted({item["n"] for item in document["ngrams"]}):
+        yield 0, Text("")
+        yield 0, Text(f"{n}-grams (occurrences, samples, share of samples)", style="bold")
+        for item in document["ngrams"]:
+            if item["n"] == n:
+                yield (
+                    2,
+                    Text(
+                        f"{item['count']:>8} {item['samples']:>7} {item['share']:>6.1%}  "
+                        + shown(item["text"])
+                    ),
+                )
+    yield from _repetition(document)
+
+
+def _repetition(document: Mapping[str, Any]) -> Iterator[Line]:
+    repetition, duplicates = document["repetition"], document["duplicates"]
+    yield 0, Text("")
+    yield 0, Text("Repetition", style="bold")
+    distinct = "  ".join(
+        f"distinct-{n} {repetition[f'distinct_{n}']:.3f}"
+        for n in (1, 2, 3)
+        if repetition[f"distinct_{n}"] is not None
+    )
+    yield 2, Text(f"{distinct or 'too short to measure'}  (mean over samples)")
+    yield (
+        2,
+        Text(
+            f"loops at the end: {repetition['looping']} samples "
+            f"({repetition['looping_share']:.1%}); exact duplicates: "
+            f"{duplicates['samples']} samples in {duplicates['groups']} groups"
+        ),
+    )
+    for item in repetition["worst"]:
+        yield (
+            4,
+            Text(
+                f"line {item['line']}: period {item['period']}, {item['tokens']} tokens: "
+                + shown(item["text"])
+            ),
+        )
+    for step in document.get("steps", ()):
+        told = [f"{step['samples']} samples", f"length {step['mean_length']:.4g}"]
+        if step["distinct_3"] is not None:
+            told.append(f"distinct-3 {step['distinct_3']:.3f}")
+        if step["perplexity"] is not None:
+            told.append(f"perplexity {step['perplexity']:.4g}")
+        yield 2, Text(f"step {step['step']}: {', '.join(told)}")
+    if document["findings"]:
+        yield 0, Text("")
+        yield 0, Text("Findings", style="bold")
+        for finding in document["findings"]:
+            yield 2, _finding_line(finding["severity"], finding["code"], finding["message"])
+
+
+def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield how each file and key of a run was understood."""
+    yield 0, Text(shown(f"{document['path']}: {document['framework']} {document['algorithm']}"))
+    yield 0, Text("Files", style="bold")
+    for source in document["sources"]:
+        as_what = source["reader"] + (f", {source['dialect']}" if source["dialect"] else "")
+        yield 2, Text(shown(f"{source['file']}: {as_what}, {source['rows']} rows"))
+    yield 0, Text("Columns", style="bold")
+    for column in document["columns"]:
+        told = ", ".join(part for part in (column["unit"], column["estimator"]) if part)
+        yield 2, Text(shown(f"{column['name']} ({told}) from {', '.join(column['keys'])}"))
+    yield 0, Text("Keys without a meaning", style="bold")
+    yield 2, Text(shown(", ".join(document["unmapped"]) or "none"))
+    yield 0, Text("Checkpoints", style="bold")
+    for checkpoint in document["checkpoints"]:
+        state = "complete" if checkpoint["complete"] else ", ".join(checkpoint["missing"])
+        yield 2, Text(shown(f"{checkpoint['name']} (step {checkpoint['step']}): {state}"))
+    if not document["checkpoints"]:
+        yield 2, Text("none")
+    yield 0, Text("Configuration", style="bold")
+    for setting in document["config"]:
+        yield 2, Text(shown(f"{setting['name']} = {setting['value']}  ({setting['file']})"))
+    yield from _notes(document["notes"])
+
+
+def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    if notes:
+        yield 0, Text("Notes", style="bold")
+        for note in notes:
+            yield 2, Text(shown(f"{note['where']}: {note['text']}"))
+
+
+def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
+    first, *rest = five_lines(diagnosis)
+    verdict, _, about = first.partition("  ")
+    line = Text(verdict, style=STYLES[diagnosis.verdict])
+    line.append(f"  {about}", style="bold")
+    yield 0, line
+    for text in rest:
+        yield 0, Text(text)
+    if diagnosis.findings:
+        yield 0, Text("")
+        yield 0, Text("Findings", style="bold")
+        for finding in diagnosis.findings:
+            message = finding.message
+            if finding.recovered_at is not None:
+                message += f"; over by step {finding.recovered_at}"
+            yield 2, _finding_line(finding.severity, finding.code, message)
+            for item in finding.evidence[:2]:
+                yield 11, Text(shown(_where(item)), style="dim")
+    if diagnosis.causes:
+        yield 0, Text("")
+        yield 0, Text("Questions", style="bold")
+        asked = {code for cause in diagnosis.causes for code in cause.answers}
+        for answer in diagnosis.answers:
+            if answer.code in asked:
+                reply = Text(f"{answer.code:<4}{answer.question} ")
+                reply.append(answer.reply, style="bold")
+                if answer.findings:
+                    reply.append(f" ({', '.join(answer.findings)})", style="dim")
+                yield 2, reply
+        for cause in diagnosis.causes:
+            path = " > ".join(cause.path)
+            yield 2, Text(f"=> {cause.name} ({cause.confidence}): {cause.remedy}")
+            yield 5, Text(path, style="dim")
+    if diagnosis.rollback.needed:
+        yield 0, Text("")
+        yield 0, Text("Rollback", style="bold")
+        for indent, told in _plan(diagnosis.rollback):
+            yield indent + 2, told
+    yield from _not_looked(diagnosis)
+    notes = [{"where": note.where, "text": note.text} for note in diagnosis.notes]
+    if notes:
+        yield 0, Text("")
+    yield from _notes(notes)
+
+
+def _finding_line(severity: str, code: str, message: str) -> Text:
+    line = Text(f"{severity:<9}", style=STYLES[severity])
+    line.append(f"{code}  ", style="bold")
+    line.append(shown(message), style="default")
+    return line
+
+
+def _where(item: Evidence) -> str:
+    place = item.where.file
+    place += f":{item.where.line}" if item.where.line else ""
+    place += f" {item.where.key}" if item.where.key else ""
+    steps = "" if item.first_step is None else f", steps {item.first_step}-{item.last_step}"
+    return f"{place}{steps}"
+
+
+def _plan(plan: RollbackPlan) -> Iterator[Line]:
+    if plan.table:
+        overruled = " (overruled)" if plan.overruled else ""
+        yield (
+            0,
+            Text(
+                shown(
+                    f'table row "{plan.table.row}": {plan.table.checkpoint}, '
+                    f"{plan.table.change}{overruled}"
+                )
+            ),
+        )
+    for item in plan.changes:
+        yield 0, Text(shown(f"{change(item)}  ({item.why})"))
+    for rejected in plan.rejected:
+        yield 0, Text(shown(f"not {rejected.checkpoint}: {rejected.why}"), style="dim")
+
+
+def _not_looked(diagnosis: Diagnosis) -> Iterator[Line]:
+    if diagnosis.skipped:
+        yield 0, Text("")
+        yield 0, Text("Not looked at", style="bold")
+        for skip in diagnosis.skipped:
+            command = f"  ({skip.command})" if skip.command else ""
+            yield 2, Text(shown(f"{skip.code}: no {', '.join(skip.missing)}{command}"), style="dim")
