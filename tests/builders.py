@@ -1,0 +1,180 @@
+"""Build runs for tests: canonical columns in, a Run out, through the real reader where it matters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rlhfdoctor.model import Checkpoint, Column, Finding, Location, Note, Run, Setting, Skip
+from rlhfdoctor.profile import limits_of, rules
+from rlhfdoctor.runs import _OBSERVATION_SCHEMA, _SAMPLE_SCHEMA
+from rlhfdoctor.vocabulary import METRICS
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+HEALTHY = ("dpo_healthy", "grpo_healthy", "ppo_healthy", "rloo_healthy")
+
+Values = Sequence[float | None]
+
+
+def run_of(
+    *,
+    steps: Sequence[int] | None = None,
+    samples: Iterable[Mapping[str, Any]] = (),
+    config: Mapping[str, float | str] | None = None,
+    checkpoints: Iterable[Checkpoint] = (),
+    log_offset: int = 0,
+    algorithm: str = "unknown",
+    estimators: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    **columns: Values,
+) -> Run:
+    """Return a run whose log holds exactly these canonical columns, one value a row.
+
+    samples: dicts with the fields of ``model.Sample`` plus ``source`` (default "samples.jsonl").
+    """
+    count = max((len(values) for values in columns.values()), default=0)
+    steps = list(steps or range(1, count + 1))
+    for values in columns.values():
+        assert len(values) == len(steps), "every column needs a value a step"
+    metrics = pl.DataFrame(
+        {"step": steps, "epoch": [step / 100 for step in steps], **columns},
+        schema={
+            "step": pl.Int64,
+            "epoch": pl.Float64,
+            **{name: pl.Float64 for name in columns},
+        },
+    )
+    observations = pl.DataFrame(
+        [
+            {
+                "step": step,
+                "split": "eval" if name.startswith("eval_") else "train",
+                "metric": name.removeprefix("eval_"),
+                "value": value,
+                "source": "log.jsonl",
+                "key": name,
+                "line": line,
+            }
+            for name, values in columns.items()
+            for line, (step, value) in enumerate(zip(steps, values, strict=True), start=1)
+            if value is not None
+        ],
+        schema=_OBSERVATION_SCHEMA,
+    )
+    rows = [
+        {"source": "samples.jsonl", "line": line, **sample}
+        for line, sample in enumerate(samples, start=1)
+    ]
+    frame = pl.DataFrame(rows, schema=_SAMPLE_SCHEMA)
+    return Run(
+        path="run",
+        name="run",
+        framework="test",
+        algorithm=algorithm,
+        dialect="test",
+        step_unit="step",
+        sources=(),
+        observations=observations,
+        metrics=metrics,
+        columns={
+            name: Column(
+                metric=name.removeprefix("eval_"),
+                unit=(units or {}).get(name, _unit(name)),
+                estimator=(estimators or {}).get(name),
+                sources=(Location("log.jsonl", key=name),),
+            )
+            for name in columns
+        },
+        unmapped={},
+        samples=frame.lazy(),
+        sample_count=frame.height,
+        logged_steps=len(steps),
+        checkpoints=tuple(checkpoints),
+        config={
+            name: Setting(name, value, Location("args.json", key=name))
+            for name, value in (config or {}).items()
+        },
+        log_offset=log_offset,
+        notes=(Note("test", "made by a test"),),
+    )
+
+
+def _unit(column: str) -> str:
+    return METRICS[column.removeprefix("eval_").split("[")[0]].unit
+
+
+def judge(code: str, run: Run, **limits: float) -> list[Finding] | Skip:
+    """Return what one rule says of a run, with limits overridden."""
+    rule = next(rule for rule in rules() if rule.code == code)
+    return rule.outcome(run, limits_of(rule, limits))
+
+
+def only(code: str, run: Run, **limits: float) -> Finding:
+    """Return the one finding of a rule; fail where it has none or several."""
+    outcome = judge(code, run, **limits)
+    assert not isinstance(outcome, Skip), outcome
+    assert len(outcome) == 1, outcome
+    return outcome[0]
+
+
+def clear(code: str, run: Run, **limits: float) -> bool:
+    """Say whether a rule looked and found nothing."""
+    return judge(code, run, **limits) == []
+
+
+def skipped(code: str, run: Run) -> bool:
+    """Say whether a rule could not look."""
+    return isinstance(judge(code, run), Skip)
+
+
+def batch(
+    step: int,
+    tokens: Sequence[Sequence[int]],
+    *,
+    logprob: float = -3.0,
+    ref_logprob: float | None = None,
+    rewards: Sequence[float] | None = None,
+    texts: Sequence[str] | None = None,
+    source: str = "samples.jsonl",
+) -> list[dict[str, Any]]:
+    """Return the samples of one step: token ids, and one log-probability for all their tokens."""
+    return [
+        {
+            "source": source,
+            "step": step,
+            "response": texts[index] if texts else " ".join(f"w{token}" for token in ids),
+            "token_ids": list(ids),
+            "logprobs": [logprob] * len(ids),
+            "ref_logprobs": None if ref_logprob is None else [ref_logprob] * len(ids),
+            "reward": rewards[index] if rewards else None,
+        }
+        for index, ids in enumerate(tokens)
+    ]
+
+
+def write_state(
+    folder: Path, rows: Sequence[Mapping[str, Any]], name: str = "trainer_state.json", **state: Any
+) -> Path:
+    """Write a trainer_state.json with these log rows; bare NaN and Infinity as json writes them."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"log_history": list(rows), **state}), encoding="utf-8")
+    return path
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write records as JSON Lines; bare NaN and Infinity as json writes them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def log_history(name: str) -> list[dict[str, Any]]:
+    """Return the rows of a fixture's trainer_state.json."""
+    path = FIXTURES / name / "trainer_state.json"
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["log_history"]
+    return rows
