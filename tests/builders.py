@@ -1,4 +1,4 @@
-"""Build runs for tests: canonical columns in, a Run out, through the real reader where it matters."""
+"""Build runs for tests: canonical columns in, a Run out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_of(
         schema={
             "step": pl.Int64,
             "epoch": pl.Float64,
-            **{name: pl.Float64 for name in columns},
+            **dict.fromkeys(columns, pl.Float64),
         },
     )
     observations = pl.DataFrame(
