@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -291,6 +292,8 @@ def run_cli(arguments: list[str]) -> int:
     if "--version" in arguments:
         _print(f"rlhfdoctor {__version__}\n")
         return 0
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
     form = "json" if _asks_for_json(arguments) else "terminal"
     try:
         code = app(arguments or ["--help"], prog_name="rlhfdoctor", standalone_mode=False)
@@ -304,7 +307,7 @@ def run_cli(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Exception as error:  # the one place where a bug becomes an exit code
-        if "--debug" in arguments:
+        if debug:
             raise
         told = f"{type(error).__name__}: {error}".splitlines()[0]
         _complain(
@@ -379,6 +382,7 @@ def _input(path: Path) -> Iterator[Path]:
     if str(path) != "-":
         yield path
         return
+    signal.siginterrupt(signal.SIGINT, True)  # polars' own handler lets a waiting read go on
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "stdin.jsonl"
         with copy.open("wb") as file:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from rlhfdoctor import tree
-from rlhfdoctor.measures import track
+from rlhfdoctor.measures import logged, track
 from rlhfdoctor.model import (
     SEVERITIES,
     Cause,
@@ -234,13 +234,13 @@ def _headline(
 
 def _vitals(run: Run) -> Iterator[str]:
     """Yield where a healthy run stands, and what of it was not measured."""
-    kl = next((name for name in ("kl_ref_token", "kl_ref_response") if name in run.columns), None)
+    kl = next((name for name in ("kl_ref_token", "kl_ref_response") if logged(run, name)), None)
     if kl is None:
         yield "KL to the reference not measured"
     for name, words in ((kl, "KL"), ("entropy", "entropy"), ("dpo_accuracy", "accuracy")):
-        if name in run.columns and name is not None:
+        if name is not None and logged(run, name):
             found = track(run, name)
-            if len(found) and not found.placeholder:
+            if not found.placeholder:
                 yield f"{words} {end_level(found.values):.3g} {found.column.unit}"
 
 

@@ -36,8 +36,19 @@ class Track:
         return not any(self.values)
 
 
-def track(run: Run, metric: str) -> Track:
-    """Return the finite values of a column of ``run.metrics`` that the rule declared to need."""
+def logged(run: Run, metric: str) -> bool:
+    """Say whether a column of ``run.metrics`` exists and holds a finite value."""
+    return metric in run.columns and bool(run.metrics[metric].is_finite().any())
+
+
+def track(run: Run, *metrics: str) -> Track:
+    """Return the finite values of the first of these columns that has any.
+
+    A rule asks for what it declared to need; ValueError otherwise.
+    """
+    metric = next((name for name in metrics if logged(run, name)), None)
+    if metric is None:
+        raise ValueError(f"none of {', '.join(metrics)} is logged")
     found = run.metrics.select("step", metric).filter(pl.col(metric).is_finite())
     return Track(metric, run.columns[metric], found["step"].to_list(), found[metric].to_list())
 

@@ -79,7 +79,9 @@ def suggest(
     began: dict[int, str] = {}
     if crash_step is None and causes:
         for finding in findings:
-            if finding.code in causes[0].path and finding.severity == "critical" and finding.onset:
+            measured = all(item.kind == "metric" for item in finding.evidence)
+            grave = finding.severity == "critical" and finding.code in causes[0].path
+            if measured and grave and finding.onset:
                 began.setdefault(finding.onset.low, finding.code)
     passed: list[Checkpoint] = []
     rejected: list[Rejection] = []

@@ -294,8 +294,14 @@ def _cause(end: Ends, asked: Sequence[Answer], findings: Sequence[Finding]) -> C
 
 
 def _earliest(codes: Sequence[str], findings: Sequence[Finding]) -> Onset | None:
-    onsets = [finding.onset for finding in findings if finding.code in codes and finding.onset]
-    return min(onsets, key=lambda onset: (onset.step, onset.low), default=None)
+    """Return the earliest onset; logged metrics go before samples, few and far apart."""
+    dated = [
+        (any(item.kind != "metric" for item in finding.evidence), finding.onset)
+        for finding in findings
+        if finding.code in codes and finding.onset
+    ]
+    dated.sort(key=lambda entry: (entry[0], entry[1].step, entry[1].low))
+    return dated[0][1] if dated else None
 
 
 def _merge(first: Cause, second: Cause) -> Cause:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rlhfdoctor.measures import ladders, sample_fields
+from rlhfdoctor.measures import ladders, logged, sample_fields
 from rlhfdoctor.model import Finding, Run, Skip
 
 Signal = Literal[
@@ -121,8 +121,8 @@ def rule(
 def available(run: Run, need: str) -> bool:
     """Say whether a run has what ``need`` names.
 
-    A column of ``run.metrics``; ``samples.FIELD``; ``samples.steps`` (one file with two steps or
-    more); ``config.NAME``; ``checkpoints``; ``rows>=N``.
+    A column of ``run.metrics`` with a finite value; ``samples.FIELD``; ``samples.steps`` (one file
+    with two steps or more); ``config.NAME``; ``checkpoints``; ``rows>=N``.
     """
     kind, _, rest = need.partition(".")
     if kind == "samples":
@@ -133,7 +133,7 @@ def available(run: Run, need: str) -> bool:
         return bool(run.checkpoints)
     if need.startswith("rows>="):
         return run.logged_steps >= int(need.removeprefix("rows>="))
-    return need in run.columns
+    return logged(run, need)
 
 
 def _command(run: Run, missing: Sequence[str]) -> str | None:

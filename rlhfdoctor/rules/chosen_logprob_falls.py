@@ -39,7 +39,7 @@ def chosen_logprob_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     ``pref_ftx``); the best checkpoint is usually that of the first epoch.
     """
     logp = track(run, "logp_chosen")
-    start = start_level(logp.values) if len(logp) else 0.0
+    start = start_level(logp.values)
     if start >= 0.0:
         yield Skip("", ("logp_chosen: not negative at the start, so no log-probability",))
         return

@@ -41,14 +41,13 @@ def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: go back to before entropy halved; a lower learning rate, a higher upper clip range
     (0.28), a KL penalty or a higher sampling temperature keep it up.
     """
-    name = "entropy" if "entropy" in run.columns else "entropy_unknown"
-    entropy = track(run, name)
+    entropy = track(run, "entropy", "entropy_unknown")
     if entropy.placeholder or len(entropy) < 8:
-        yield Skip("", (f"{name}: exact zeros throughout or too few rows",))
+        yield Skip("", (f"{entropy.metric}: exact zeros throughout or too few rows",))
         return
     start = start_level(entropy.values)
     if start <= 0.0:
-        yield Skip("", (f"{name}: not positive at the start, so no entropy in nats",))
+        yield Skip("", (f"{entropy.metric}: not positive at the start, so no entropy in nats",))
         return
     floor = min(limits.fall * start, start - limits.least)
     yield from alarms(run, entropy, below=floor, patience=limits.patience)

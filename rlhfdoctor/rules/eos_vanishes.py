@@ -36,10 +36,9 @@ def eos_vanishes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for LEN003.
     """
-    name = "eos_rate" if "eos_rate" in run.columns else "num_eos_tokens"
-    finished = track(run, name)
-    start = start_level(finished.values) if len(finished) else 0.0
+    finished = track(run, "eos_rate", "num_eos_tokens")
+    start = start_level(finished.values)
     if start <= 0.0:
-        yield Skip("", (f"{name}: zero at the start, so nothing can vanish",))
+        yield Skip("", (f"{finished.metric}: zero at the start, so nothing can vanish",))
         return
     yield from alarms(run, finished, below=limits.fall * start, patience=limits.patience)

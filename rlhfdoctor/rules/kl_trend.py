@@ -33,10 +33,9 @@ def kl_trend(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: none by itself; a KL coefficient with a target keeps the distance bounded.
     """
-    name = "kl_ref_token" if "kl_ref_token" in run.columns else "kl_ref_response"
-    kl = track(run, name)
+    kl = track(run, "kl_ref_token", "kl_ref_response")
     if kl.placeholder:
-        yield Skip("", (f"{name}: exact zeros throughout, never computed",))
+        yield Skip("", (f"{kl.metric}: exact zeros throughout, never computed",))
         return
     half = len(kl) // 2
     middle, level = end_level(kl.values[: half + 1]), end_level(kl.values)

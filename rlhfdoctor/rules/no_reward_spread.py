@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from rlhfdoctor.measures import metric_evidence, track
+from rlhfdoctor.measures import logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.series import end_level, start_level, stretches
@@ -42,16 +42,13 @@ def no_reward_spread(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: too hard: check the reward's parser and the prompt template first, then easier prompts;
     solved: harder prompts, or stop; in between: a higher sampling temperature, larger groups.
     """
-    if "frac_reward_zero_std" in run.columns:
-        spread = track(run, "frac_reward_zero_std")
+    spread = track(run, "frac_reward_zero_std", "reward_group_std")
+    if spread.metric == "frac_reward_zero_std":
         dead = [value >= limits.share for value in spread.values]
     else:
-        spread = track(run, "reward_group_std")
         dead = [value < limits.float_noise for value in spread.values]
-    if not dead:
-        return
-    reward = track(run, "reward_raw_mean") if "reward_raw_mean" in run.columns else None
-    shown = f"{fmean(reward.values):.3g}" if reward and len(reward) else "not logged"
+    reward = track(run, "reward_raw_mean") if logged(run, "reward_raw_mean") else None
+    shown = f"{fmean(reward.values):.3g}" if reward else "not logged"
     args = {"rows": sum(dead), "total": len(dead), "reward": shown}
     if sum(dead) >= limits.throughout * len(dead):
         first = dead.index(True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import Track, metric_evidence, track
+from rlhfdoctor.measures import Track, logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.series import halves_differ
@@ -51,7 +51,7 @@ def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: count the parameters that require a gradient; compare a checkpoint with the initial
     weights; there is nothing to go back to, restart after the fix.
     """
-    if "grad_norm" in run.columns:
+    if logged(run, "grad_norm"):
         norm = track(run, "grad_norm")
         if len(norm) >= limits.rows and norm.placeholder:
             yield Finding(
@@ -61,9 +61,8 @@ def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 onset=Onset(norm.steps[0], norm.steps[0], norm.steps[0]),
                 alone=True,
             )
-        if len(norm):
-            return
-    present = [track(run, name) for name in (*SIGNS, *TRENDS) if name in run.columns]
+        return
+    present = [track(run, name) for name in (*SIGNS, *TRENDS) if logged(run, name)]
     if not any(_moved(found, limits) for found in present):
         yield Skip("", ("grad_norm", "a KL, margin or trend that shows an update"))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import ladders, sample_evidence, track
+from rlhfdoctor.measures import ladders, logged, sample_evidence, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms
@@ -40,17 +40,16 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: read the samples of the fall; go back to before it, and raise entropy by a lower
     learning rate, a stronger KL penalty, or a repaired reward.
     """
-    if "ppl_policy" in run.columns:
+    looked = logged(run, "ppl_policy")
+    if looked:
         ppl = track(run, "ppl_policy")
-        if len(ppl):
-            yield from alarms(
-                run,
-                ppl,
-                below=limits.fall * start_level(ppl.values),
-                patience=limits.patience,
-                args={"origin": "as logged"},
-            )
-    looked = "ppl_policy" in run.columns
+        yield from alarms(
+            run,
+            ppl,
+            below=limits.fall * start_level(ppl.values),
+            patience=limits.patience,
+            args={"origin": "as logged"},
+        )
     for ladder in ladders(run, limits.fewest):
         known = [(batch, batch.perplexity) for batch in ladder]
         values = [value for _, value in known if value is not None]

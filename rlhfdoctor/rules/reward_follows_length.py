@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from rlhfdoctor.measures import Batch, common, ladders, metric_evidence, sample_evidence, track
+from rlhfdoctor.measures import (
+    Batch,
+    common,
+    ladders,
+    logged,
+    metric_evidence,
+    sample_evidence,
+    track,
+)
 from rlhfdoctor.model import Evidence, Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.series import correlation, end_level, start_level
@@ -48,8 +56,8 @@ def reward_follows_length(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         if all(item.reward is not None for batch in ladder for item in batch.items)
     ]
     within = _within(files)
-    logged = {"reward_raw_mean", "response_length_mean"} <= run.columns.keys()
-    if not logged and within is None:
+    in_log = logged(run, "reward_raw_mean") and logged(run, "response_length_mean")
+    if not in_log and within is None:
         yield Skip("", ("response_length_mean", "samples.reward"))
         return
     evidence: list[Evidence] = []
@@ -57,7 +65,7 @@ def reward_follows_length(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     starts: list[float] = []
     levels: list[float] = []
     at_limit = _ends_at_limit(run, files, limits.share)
-    if logged:
+    if in_log:
         reward, length = track(run, "reward_raw_mean"), track(run, "response_length_mean")
         r = correlation(*common(reward, length))
         if r is None or r < limits.correlation:
@@ -108,9 +116,8 @@ def _within(files: list[list[Batch]]) -> float | None:
 
 
 def _ends_at_limit(run: Run, files: list[list[Batch]], share: float) -> bool:
-    if "truncation_rate" in run.columns:
-        rate = track(run, "truncation_rate").values
-        return bool(rate) and end_level(rate) > share
+    if logged(run, "truncation_rate"):
+        return end_level(track(run, "truncation_rate").values) > share
     for ladder in files:
         cap = max(len(item.tokens) for batch in ladder for item in batch.items)
         if ladder[-1].share_of_length(cap) > share:

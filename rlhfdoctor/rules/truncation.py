@@ -39,7 +39,7 @@ def truncation(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if the limit was too low from the start, raise it.
     """
     rate = track(run, "truncation_rate")
-    changed = bool(rate.values) and start_level(rate.values) < limits.start
+    changed = start_level(rate.values) < limits.start
     yield from alarms(
         run,
         rate,
