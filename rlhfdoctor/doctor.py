@@ -241,7 +241,8 @@ def _vitals(run: Run) -> Iterator[str]:
         if name is not None and logged(run, name):
             found = track(run, name)
             if not found.placeholder:
-                yield f"{words} {end_level(found.values):.3g} {found.column.unit}"
+                unit = "" if found.column.unit == "fraction" else f" {found.column.unit}"
+                yield f"{words} {end_level(found.values):.3g}{unit}"
 
 
 def _next_step(run: Run, verdict: Verdict, skipped: Sequence[Skip]) -> str:

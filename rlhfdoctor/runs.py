@@ -314,7 +314,7 @@ def _build(
                 file=file.name,
                 reader=file.reader,
                 dialect=spoken.name if file.rows else None,
-                rows=len(file.rows) or len(file.samples) or len(file.checkpoints),
+                rows=len(file.rows or file.samples or file.checkpoints or file.settings),
             )
             for file in files
         ),

@@ -18,8 +18,8 @@ BUCKETS = 10
 WORST = 5
 """Looping samples that are shown."""
 
-SHOWN = 200
-"""Characters of a sample that are shown."""
+SHOWN = 60
+"""Characters of a looping sample that are shown."""
 
 
 def survey(run: Run, ngrams: Sequence[int], top: int, *, by_step: bool) -> dict[str, Any]:
@@ -105,11 +105,15 @@ def _repetition(items: Sequence[Item]) -> dict[str, Any]:
                 "line": item.line,
                 "period": period,
                 "tokens": covered,
-                "text": " ".join(item.words)[:SHOWN],
+                "text": _beginning(" ".join(item.words)),
             }
             for item, period, covered in looping[:WORST]
         ],
     }
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
 def _distinct(items: Sequence[Item], n: int) -> float | None:

@@ -83,7 +83,7 @@ METRICS = _table(
     Metric("response_length_terminated_min", "tokens", "shortest finished response; 0: none"),
     Metric("response_length_terminated_max", "tokens", "longest finished response; 0: none"),
     Metric("truncation_rate", "fraction", "share of responses cut at the length limit"),
-    Metric("num_eos_tokens", "count", "finished responses in the batch, rank 0 only"),
+    Metric("num_eos_tokens", "responses/batch", "finished responses in the batch, rank 0 only"),
     Metric("eos_rate", "fraction", "share of responses that end by themselves"),
     # rewards and groups
     Metric("reward_raw_mean", "reward", "reward before any KL penalty, batch mean", True, True),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
@@ -25,6 +25,7 @@ STYLES = {
 }
 
 Line = tuple[int, Text]
+"""Indent and text. A tab in the text is where it goes on when it is wider than the page."""
 
 
 @report("terminal")
@@ -52,10 +53,21 @@ def write(lines: Iterable[Line], page: Page) -> str:
         emoji=False,
     )
     for indent, text in lines:
-        if page.width:
-            console.print(Padding(text, (0, 0, 0, indent)))
-        else:
-            console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+        if not page.width:
+            plain = Text(" " * indent).append_text(text)
+            plain.expand_tabs(1)
+            console.print(plain, soft_wrap=True)
+            continue
+        grid = Table.grid(padding=0, pad_edge=False)
+        cells = list(text.split("\t"))
+        if indent:
+            grid.add_column(width=indent)
+            cells.insert(0, Text())
+        for _ in cells:
+            grid.add_column()
+        grid.columns[-1].ratio = 1
+        grid.add_row(*cells)
+        console.print(grid)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
@@ -64,9 +76,10 @@ def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Ite
     words = {0: ("PASS", "green"), 1: ("FAIL", "red"), 3: ("UNKNOWN", "magenta")}
     for diagnosis, code in zip(diagnoses, exit_codes, strict=True):
         word, style = words[code]
-        line = Text(f"{word:<8}", style=f"bold {style}")
-        line.append(shown(f"{diagnosis.run.name}  {diagnosis.verdict}  "), style="default")
-        line.append(shown(diagnosis.headline), style="default")
+        line = Text()
+        line.append(f"{word:<8}", style=f"bold {style}")
+        line.append("\t")
+        line.append(shown(f"{diagnosis.run.name}  {diagnosis.verdict}  {diagnosis.headline}"))
         yield 0, line
 
 
@@ -226,7 +239,8 @@ def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
 def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
     first, *rest = five_lines(diagnosis)
     verdict, _, about = first.partition("  ")
-    line = Text(verdict, style=STYLES[diagnosis.verdict])
+    line = Text()
+    line.append(verdict, style=STYLES[diagnosis.verdict])
     line.append(f"  {about}", style="bold")
     yield 0, line
     for text in rest:
@@ -240,7 +254,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
                 message += f"; over by step {finding.recovered_at}"
             yield 2, _finding_line(finding.severity, finding.code, message)
             for item in finding.evidence[:2]:
-                yield 11, Text(shown(_where(item)), style="dim")
+                yield 17, Text(shown(_where(item)), style="dim")
     if diagnosis.causes:
         yield 0, Text("")
         yield 0, Text("Questions", style="bold")
@@ -254,7 +268,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
                 yield 2, reply
         for cause in diagnosis.causes:
             path = " > ".join(cause.path)
-            yield 2, Text(f"=> {cause.name} ({cause.confidence}): {cause.remedy}")
+            yield 2, Text(f"=>\t{cause.name} ({cause.confidence}): {cause.remedy}")
             yield 5, Text(path, style="dim")
     if diagnosis.rollback.needed:
         yield 0, Text("")
@@ -269,9 +283,11 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _finding_line(severity: str, code: str, message: str) -> Text:
-    line = Text(f"{severity:<9}", style=STYLES[severity])
-    line.append(f"{code}  ", style="bold")
-    line.append(shown(message), style="default")
+    line = Text()
+    line.append(f"{severity:<9}", style=STYLES[severity])
+    line.append(f"{code} ", style="bold")
+    line.append("\t")
+    line.append(shown(message))
     return line
 
 
