@@ -106,7 +106,7 @@ def gather(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def settle(findings: Sequence[Finding]) -> list[Finding]:
-    """Lower critical findings that nothing of another class agrees with to warnings."""
+    """Lower critical findings that nothing of another class agrees with to what they are worth."""
 
     def agrees(finding: Finding, other: Finding) -> bool:
         return (
@@ -117,7 +117,7 @@ def settle(findings: Sequence[Finding]) -> list[Finding]:
         )
 
     return [
-        replace(finding, severity="warning")
+        replace(finding, severity=finding.weak)
         if finding.severity == "critical"
         and not finding.alone
         and not any(agrees(finding, other) for other in findings)

@@ -224,6 +224,7 @@ class Finding:
 
     A rule fills the first block; the rule decorator stamps the second with what belongs to every
     finding of that rule. ``alone``: critical without another class of evidence that agrees.
+    ``weak``: what a critical finding is worth where nothing agrees.
     """
 
     severity: Severity
@@ -232,6 +233,7 @@ class Finding:
     onset: Onset | None = None
     recovered_at: int | None = None
     alone: bool = False
+    weak: Severity = "warning"
 
     code: str = ""
     name: str = ""
