@@ -17,12 +17,14 @@ def alarms(
     above: float | None = None,
     below: float | None = None,
     severity: Callable[[float], Severity] = lambda level: "critical",
+    weak: Callable[[float], Severity] = lambda level: "warning",
     args: Mapping[str, object] | None = None,
 ) -> Iterator[Finding]:
     """Yield a finding for each stretch of at least ``patience`` rows beyond the limit.
 
     A stretch that the run has not left for ``patience`` rows by its end stands, with the severity
-    that its level (median of its last rows) deserves; any other is information with
+    that its level (median of its last rows) deserves, ``weak`` of it where nothing else agrees; any
+    other is information with
     ``recovered_at``. The template's arguments are start, level, rows, steps, unit, estimator, and
     ``args``.
     """
@@ -47,4 +49,5 @@ def alarms(
             },
             onset=onset(found.steps, found.values, first, patience),
             recovered_at=None if stands else found.steps[last + 1],
+            weak=weak(level),
         )

@@ -15,6 +15,7 @@ class Limits:
     """What counts as a fall."""
 
     fall: float = 0.5  # of the run's own start
+    deep: float = 0.2  # of the start; above it a fall that nothing else shows is information
     least: float = 0.1  # nats per token that must have been lost
     patience: int = 5  # consecutive logged rows
 
@@ -32,11 +33,12 @@ class Limits:
 def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """The policy lost its entropy and did not get it back.
 
-    Entropy pays for reward (R = -a exp(H) + b in published fits), so a slow decline is the price of
-    learning; below half of the start, policies hardly explore any more. The start is the median of
-    the first five rows: longer baselines hide a collapse that begins at once. A fall of less than
-    0.1 nats is nothing, however small the start. Where the unit is unknown the ratio is judged, not
-    the number. [H]
+    Entropy pays for reward (R = -a exp(H) + b in published fits), so a decline is the price of
+    learning; below half of the start, policies explore less and less. Healthy runs go there too, so
+    a fall that no other class of evidence shows is information above a fifth of the start and a
+    warning below. The start is the median of the first five rows: longer baselines hide a collapse
+    that begins at once. A fall of less than 0.1 nats is nothing, however small the start. Where the
+    unit is unknown the ratio is judged, not the number. [H]
 
     Remedy: go back to before entropy halved; a lower learning rate, a higher upper clip range
     (0.28), a KL penalty or a higher sampling temperature keep it up.
@@ -50,4 +52,10 @@ def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         yield Skip("", (f"{entropy.metric}: not positive at the start, so no entropy in nats",))
         return
     floor = min(limits.fall * start, start - limits.least)
-    yield from alarms(run, entropy, below=floor, patience=limits.patience)
+    yield from alarms(
+        run,
+        entropy,
+        below=floor,
+        patience=limits.patience,
+        weak=lambda level: "warning" if level < limits.deep * start else "info",
+    )

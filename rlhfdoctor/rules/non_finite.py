@@ -32,8 +32,9 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Which metric fails first tells where to look: the gradient norm first means optimiser or
     precision, log-probabilities first the data, the KL alone its estimator (exp overflow, inf x 0
     on padding). Loss, gradient norm, reward, entropy, margins and log-probabilities that are not
-    finite to the end are the end of the run; the KL alone is a fault of the measurement and a
-    warning; values that came back are information (one overflow of a loss scaler is benign).
+    finite to the end are the end of the run; the KL or an evaluation alone is a fault of the
+    measurement and a warning; other metrics, and values that came back, are information (one
+    overflow of a loss scaler is benign, the spread of a group of one is NaN by definition).
     Trainers with ``logging_nan_inf_filter`` hide a NaN loss behind the running average.
 
     Remedy: go back to the last checkpoint whose weights and optimizer state are finite, before the
@@ -52,7 +53,7 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         return
     broken.sort()
     lasting = [item for item in broken if item[3] and _fatal(item[1])]
-    measured = [item for item in broken if item[3]]
+    measured = [item for item in broken if item[3] and _core(item[1])]
     step, name, value, _, count = (lasting or measured or broken)[0]
     yield Finding(
         "critical" if lasting else "warning" if measured else "info",
@@ -81,6 +82,10 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     )
 
 
-def _fatal(column: str) -> bool:
+def _core(column: str) -> bool:
     metric = metric_of(column)
-    return metric is not None and metric.core and not column.startswith(("kl_", "eval_"))
+    return metric is not None and metric.core
+
+
+def _fatal(column: str) -> bool:
+    return _core(column) and not column.startswith(("kl_", "eval_"))
