@@ -34,7 +34,7 @@ FEWEST_ROWS = 10
 """Logged rows below which no run can be called healthy."""
 
 DISTANCE_RULES = ("KL002", "KL003", "KL005", "ENT001", "PPL001")
-PREFERENCE_RULES = ("DPO001", "DPO002", "UPD002")
+PREFERENCE_RULES = ("DPO001", "DPO002", "DPO003", "UPD002")
 
 
 def diagnose(

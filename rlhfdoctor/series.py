@@ -15,6 +15,9 @@ from rlhfdoctor.model import Onset
 CHI2_95 = 3.84
 """95 % quantile of the chi-squared distribution with one degree of freedom."""
 
+MEDIAN_ERROR = 1.2533
+"""Ratio of the standard errors of median and mean for a normal distribution, sqrt(pi / 2)."""
+
 MAD_TO_SIGMA = 1.4826
 """Ratio of standard deviation to median absolute deviation for a normal distribution."""
 
@@ -76,6 +79,18 @@ def halves_differ(values: Sequence[float]) -> float:
     if error == 0.0:
         return math.copysign(math.inf, difference) if difference else 0.0
     return difference / error
+
+
+def rise(values: Sequence[float], rows: int = 5) -> float:
+    """Return the change from the first to the last rows in standard errors of their medians.
+
+    The noise is that from row to row, so a late jump counts in full; 0 where nothing changed.
+    """
+    change = end_level(values, rows) - start_level(values, rows)
+    error = MEDIAN_ERROR * noise(values) * math.sqrt(2 / min(rows, len(values)))
+    if error == 0.0:
+        return math.copysign(math.inf, change) if change else 0.0
+    return change / error
 
 
 def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:

@@ -39,6 +39,9 @@ class Ask:
     information: bool = False
 
 
+SLACK = 0.1
+"""How much later than another's onset, as a share of it, a cause may begin and still lead."""
+
 OVER_OPTIMISATION = "reward over-optimisation"
 INTERRUPTED = "interrupted"
 NO_SIGNAL = "no learning signal"
@@ -205,12 +208,12 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "H",
         "Does preference training push the chosen answers down?",
-        ("DPO001", "DPO002"),
+        ("DPO001", "DPO002", "DPO003"),
         yes=Ends(
             "preference displacement",
             "probable",
             "learning rate ten times lower, then beta, then a supervised term",
-            leads=("DPO001", "DPO002"),
+            leads=("DPO001", "DPO002", "DPO003"),
         ),
     ),
 )
@@ -221,10 +224,10 @@ def walk(
 ) -> tuple[tuple[Answer, ...], tuple[Cause, ...]]:
     """Ask every root; return the answers in the order asked and the causes, the first leading.
 
-    A cause that several roots reach is one cause with one path, dated by the first of them. Causes
-    stand in the order of their onsets, and of their letters where those agree: an earlier letter
-    leads only where it does not begin after what it would explain. A consequence therefore never
-    leads: zero spread after a collapse, a log cut after it.
+    A cause that several roots reach is one cause with one path, dated by the first of them. The
+    earliest letter leads that does not begin clearly after another cause, which it could then not
+    explain; the rest stand in the order of their onsets. A consequence therefore never leads: zero
+    spread after a collapse, a log cut after it.
     """
     answers: dict[str, Answer] = {}
     causes: dict[str, Cause] = {}
@@ -236,8 +239,19 @@ def walk(
                 cause = _cause(end, asked, findings)
                 known = causes.get(cause.name)
                 causes[cause.name] = _merge(known, cause) if known else cause
-    order = sorted(causes.values(), key=lambda cause: cause.onset.step if cause.onset else 0)
+    found = list(causes.values())
+    order = sorted(found, key=lambda cause: cause.onset.step if cause.onset else 0)
+    lead = next((one for one in found if not any(_after(one, other) for other in found)), None)
+    if lead is not None:
+        order.sort(key=lambda cause: cause is not lead)
     return tuple(answers.values()), tuple(order)
+
+
+def _after(one: Cause, other: Cause) -> bool:
+    """Say whether a cause begins clearly after another: beyond its interval and a tenth more."""
+    if one.onset is None or other.onset is None:
+        return False
+    return one.onset.step > other.onset.high + max(1.0, SLACK * other.onset.high)
 
 
 def _follow(

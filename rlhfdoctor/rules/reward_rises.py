@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from rlhfdoctor.measures import metric_evidence, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.series import end_level, halves_differ, start_level
+from rlhfdoctor.series import end_level, halves_differ, rise, start_level
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What counts as a rise."""
 
-    standard_errors: float = 4.0  # between the means of the two halves
+    standard_errors: float = 4.0  # between the halves, or between the first and the last rows
 
 
 @rule(
@@ -33,7 +33,7 @@ def reward_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: none.
     """
     reward = track(run, "reward_raw_mean")
-    if halves_differ(reward.values) > limits.standard_errors:
+    if max(halves_differ(reward.values), rise(reward.values)) > limits.standard_errors:
         yield Finding(
             "info",
             (metric_evidence(run, reward, 0, len(reward) - 1, end_level(reward.values)),),
