@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, variance
 from typing import Any
 
 from rlhfdoctor.model import Evidence, Run, Skip
-from tests.builders import batch, judge
+from tests.builders import batch, judge, run_of
 
 NAN = float("nan")
 STEPS = (0, 10, 20, 30)
@@ -90,3 +90,8 @@ def sampled(evidence: Evidence, file: str, unit: str) -> bool:
         and evidence.where.line is not None
         and evidence.unit == unit
     )
+
+
+def log_of(columns: Mapping[str, Any], **rest: Any) -> Run:
+    """Return a run whose log holds these columns, where their names are not known beforehand."""
+    return run_of(**rest, **columns)

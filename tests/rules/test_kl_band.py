@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, only, run_of, skipped
-from tests.rules.shapes import NAN, logged
+from tests.rules.shapes import NAN, log_of, logged
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_ten_rows_are_needed(rows: int, looks: bool) -> None:
     ],
 )
 def test_another_unit_is_never_judged(column: str) -> None:
-    assert skipped("KL001", run_of(**{column: [50.0] * 20}))
+    assert skipped("KL001", log_of({column: [50.0] * 20}))
 
 
 def test_the_limits_can_be_set() -> None:

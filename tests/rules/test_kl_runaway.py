@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, logged
+from tests.rules.shapes import NAN, log_of, logged
 
 CALM = [0.05 * index for index in range(20)]
 
@@ -78,7 +78,7 @@ def test_what_was_never_computed_is_not_judged(value: float) -> None:
     ],
 )
 def test_another_unit_is_never_judged(column: str) -> None:
-    assert skipped("KL002", run_of(**{column: [50.0] * 30}))
+    assert skipped("KL002", log_of({column: [50.0] * 30}))
 
 
 def test_the_limits_can_be_set() -> None:
