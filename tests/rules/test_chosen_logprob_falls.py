@@ -1,0 +1,88 @@
+import pytest
+
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN, logged
+
+START = [-100.0] * 10
+
+
+@pytest.mark.parametrize(
+    ("level", "alarms"),
+    [
+        pytest.param(-150.0, False, id="half of the magnitude itself is not beyond it"),
+        pytest.param(-150.1, True, id="just more than half of the magnitude"),
+        pytest.param(-50.0, False, id="a rise is no fall"),
+        pytest.param(NAN, False, id="NaN is never below"),
+    ],
+)
+def test_a_fall_of_half_the_magnitude(level: float, alarms: bool) -> None:
+    run = run_of(logp_chosen=START + [level] * 6)
+    assert clear("DPO001", run) is not alarms
+
+
+@pytest.mark.parametrize(
+    ("rows_below", "alarms"),
+    [
+        pytest.param(4, False, id="four rows below the floor are patience"),
+        pytest.param(5, True, id="five rows below the floor are an alarm"),
+    ],
+)
+def test_patience_counts_consecutive_rows(rows_below: int, alarms: bool) -> None:
+    run = run_of(logp_chosen=START + [-400.0] * rows_below)
+    assert clear("DPO001", run) is not alarms
+
+
+def test_a_fall_is_critical_and_dated_where_it_begins() -> None:
+    run = run_of(logp_chosen=[-100.0] * 20 + [-100.0 - 20.0 * index for index in range(1, 21)])
+    finding = only("DPO001", run)
+    assert finding.severity == "critical"
+    assert finding.onset is not None
+    assert 19 <= finding.onset.step <= 21
+    assert finding.onset.low <= finding.onset.step <= finding.onset.high
+    assert logged(finding.evidence[0], "logp_chosen", "nats/response")
+    assert finding.evidence[0].limit_low == -150.0
+    assert "falls from -100 to" in finding.message
+    assert "-100" in finding.summary
+
+
+def test_a_fall_that_recovers_is_information() -> None:
+    finding = only("DPO001", run_of(logp_chosen=START + [-300.0] * 6 + START))
+    assert finding.severity == "info"
+    assert finding.recovered_at == 17
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(0.0, id="zeros were never computed"),
+        pytest.param(0.3, id="a positive number is no log-probability"),
+        pytest.param(NAN, id="NaN throughout"),
+    ],
+)
+def test_what_is_no_log_probability_is_not_judged(start: float) -> None:
+    assert skipped("DPO001", run_of(logp_chosen=[start] * 10 + [start - 1.0] * 10))
+
+
+@pytest.mark.parametrize(
+    ("rows", "looks"),
+    [
+        pytest.param(7, False, id="seven rows are too few"),
+        pytest.param(8, True, id="eight rows are enough"),
+    ],
+)
+def test_eight_rows_are_needed(rows: int, looks: bool) -> None:
+    assert skipped("DPO001", run_of(logp_chosen=[-100.0] * rows)) is not looks
+
+
+def test_another_column_is_never_judged() -> None:
+    falling = START + [-500.0] * 10
+    assert skipped("DPO001", run_of(logp_rejected=falling))
+    assert skipped("DPO001", run_of(neg_logp_response=falling))
+    assert skipped("DPO001", run_of(eval_logp_chosen=falling))
+
+
+def test_the_limits_can_be_set() -> None:
+    run = run_of(logp_chosen=START + [-130.0] * 6)
+    assert clear("DPO001", run)
+    assert judge("DPO001", run, fall=0.2)
+    assert clear("DPO001", run, fall=0.2, patience=7)

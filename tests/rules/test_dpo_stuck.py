@@ -1,0 +1,93 @@
+import math
+
+import pytest
+
+from tests.builders import clear, only, run_of, skipped
+from tests.rules.shapes import NAN, logged, silent
+
+LN2 = math.log(2)
+
+
+@pytest.mark.parametrize(
+    ("away", "stuck"),
+    [
+        pytest.param(4.9e-4, True, id="just above ln 2 is ln 2"),
+        pytest.param(-4.9e-4, True, id="just below ln 2 is ln 2"),
+        pytest.param(5.1e-4, False, id="farther above has moved"),
+        pytest.param(-5.1e-4, False, id="farther below has moved"),
+    ],
+)
+def test_stuck_means_within_the_tolerance_of_ln_2(away: float, stuck: bool) -> None:
+    run = run_of(loss_total=[LN2 + away] * 12, dpo_margin=[0.0] * 12)
+    assert clear("UPD002", run) is not stuck
+
+
+@pytest.mark.parametrize(
+    ("losses", "stuck"),
+    [
+        pytest.param([LN2] * 9 + [NAN], False, id="nine finite losses are too few"),
+        pytest.param([LN2] * 10, True, id="ten finite losses are enough"),
+        pytest.param([LN2] * 10 + [NAN] * 5, True, id="NaN is neither stuck nor moved"),
+    ],
+)
+def test_ten_rows_of_loss_are_needed(losses: list[float], stuck: bool) -> None:
+    run = run_of(loss_total=losses, dpo_margin=[0.0] * len(losses))
+    assert silent("UPD002", run) is not stuck
+
+
+def test_it_stands_alone_and_from_the_first_step() -> None:
+    run = run_of(
+        steps=range(5, 65, 5),
+        loss_total=[LN2] * 12,
+        dpo_margin=[0.0] * 12,
+    )
+    finding = only("UPD002", run)
+    assert finding.severity == "critical"
+    assert finding.alone
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (5, 5, 5)
+    assert logged(finding.evidence[0], "loss_total", "loss")
+    assert logged(finding.evidence[1], "dpo_margin", "nats*beta")
+    assert finding.evidence[0].last_step == 60
+    assert "all 12 logged rows" in finding.message
+    assert "stuck at ln 2" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("losses", "margins"),
+    [
+        pytest.param([LN2] * 12, [0.0] * 11 + [1e-6], id="a tiny margin is a slow start"),
+        pytest.param([LN2] * 12, [0.0] * 11 + [-1e-6], id="a tiny negative margin too"),
+        pytest.param([LN2] * 11 + [0.5], [0.0] * 12, id="one row of another loss"),
+        pytest.param([LN2] * 6 + [0.3] * 6, [0.0] * 6 + [1.0] * 6, id="a start that got going"),
+        pytest.param([0.0] * 12, [0.0] * 12, id="a loss of zero is not ln 2"),
+        pytest.param([NAN] * 12, [0.0] * 12, id="a loss of NaN is not ln 2"),
+    ],
+)
+def test_whatever_moved_is_not_stuck(losses: list[float], margins: list[float]) -> None:
+    assert silent("UPD002", run_of(loss_total=losses, dpo_margin=margins))
+
+
+def test_loss_and_margin_are_both_needed() -> None:
+    assert skipped("UPD002", run_of(loss_total=[LN2] * 12))
+    assert skipped("UPD002", run_of(dpo_margin=[0.0] * 12))
+    assert skipped("UPD002", run_of(policy_loss=[LN2] * 12, dpo_reward_chosen=[0.0] * 12))
+
+
+@pytest.mark.parametrize(
+    ("rows", "looks"),
+    [
+        pytest.param(9, False, id="nine logged rows are too few to look"),
+        pytest.param(10, True, id="ten logged rows are enough to look"),
+    ],
+)
+def test_a_short_log_is_not_judged(rows: int, looks: bool) -> None:
+    run = run_of(loss_total=[LN2] * rows, dpo_margin=[0.0] * rows)
+    assert skipped("UPD002", run) is not looks
+
+
+def test_the_limits_can_be_set() -> None:
+    run = run_of(loss_total=[LN2 + 0.002] * 12, dpo_margin=[0.0] * 12)
+    assert clear("UPD002", run)
+    assert not clear("UPD002", run, tolerance=0.003)
+    assert clear("UPD002", run, tolerance=0.003, rows=13)

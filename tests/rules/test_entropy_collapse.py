@@ -1,0 +1,101 @@
+import pytest
+
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN, logged
+
+
+@pytest.mark.parametrize(
+    ("start", "level", "alarms"),
+    [
+        pytest.param(2.0, 1.0, False, id="half of the start itself is not below it"),
+        pytest.param(2.0, 0.999, True, id="just below half of the start"),
+        pytest.param(2.0, NAN, False, id="NaN is never below"),
+        pytest.param(2.0, 4.0, False, id="a rise is no collapse"),
+        pytest.param(0.19, 0.0905, False, id="below half, but less than 0.1 nats lost"),
+        pytest.param(0.19, 0.0895, True, id="below half and more than 0.1 nats lost"),
+        pytest.param(0.09, 0.001, False, id="a start that has no 0.1 nats to lose"),
+    ],
+)
+def test_a_collapse_halves_the_start_and_loses_a_tenth_of_a_nat(
+    start: float, level: float, alarms: bool
+) -> None:
+    run = run_of(entropy=[start] * 10 + [level] * 6)
+    assert clear("ENT001", run) is not alarms
+
+
+@pytest.mark.parametrize(
+    ("rows_below", "alarms"),
+    [
+        pytest.param(4, False, id="four rows below the floor are patience"),
+        pytest.param(5, True, id="five rows below the floor are an alarm"),
+    ],
+)
+def test_patience_counts_consecutive_rows(rows_below: int, alarms: bool) -> None:
+    run = run_of(entropy=[2.0] * 10 + [0.1] * rows_below)
+    assert clear("ENT001", run) is not alarms
+
+
+def test_a_collapse_is_critical_and_dated_where_it_begins() -> None:
+    falling = [max(2.0 - 0.2 * index, 0.05) for index in range(1, 21)]
+    finding = only("ENT001", run_of(entropy=[2.0] * 20 + falling))
+    assert finding.severity == "critical"
+    assert finding.onset is not None
+    assert 19 <= finding.onset.step <= 21
+    assert finding.onset.low <= finding.onset.step <= finding.onset.high
+    assert logged(finding.evidence[0], "entropy", "nats/token")
+    assert finding.evidence[0].limit_low == 1.0
+    assert "below 50% of its start" in finding.message
+    assert "entropy 2 -> 0.05" in finding.summary
+
+
+def test_a_dip_that_recovers_is_information() -> None:
+    finding = only("ENT001", run_of(entropy=[2.0] * 10 + [0.1] * 6 + [1.9] * 10))
+    assert finding.severity == "info"
+    assert finding.recovered_at == 17
+
+
+def test_an_entropy_of_unknown_unit_is_judged_by_its_ratio() -> None:
+    finding = only("ENT001", run_of(entropy_unknown=[50.0] * 10 + [5.0] * 10))
+    assert finding.severity == "critical"
+    assert logged(finding.evidence[0], "entropy_unknown", "unknown")
+
+
+def test_the_known_unit_is_preferred() -> None:
+    run = run_of(entropy=[2.0] * 20, entropy_unknown=[50.0] * 10 + [5.0] * 10)
+    assert clear("ENT001", run)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([0.0] * 20, id="zeros throughout were never computed"),
+        pytest.param([-1.0] * 10 + [-9.0] * 10, id="a negative number is no entropy"),
+        pytest.param([2.0] * 7 + [NAN] * 20, id="seven finite rows are too few"),
+        pytest.param([NAN] * 20, id="NaN throughout"),
+    ],
+)
+def test_what_is_no_entropy_is_not_judged(values: list[float]) -> None:
+    assert skipped("ENT001", run_of(entropy=values))
+
+
+@pytest.mark.parametrize(
+    ("rows", "looks"),
+    [
+        pytest.param(7, False, id="seven rows are too few"),
+        pytest.param(8, True, id="eight rows are enough"),
+    ],
+)
+def test_eight_rows_are_needed(rows: int, looks: bool) -> None:
+    assert skipped("ENT001", run_of(entropy=[2.0] * rows)) is not looks
+
+
+def test_minus_a_log_probability_is_never_taken_for_an_entropy() -> None:
+    assert skipped("ENT001", run_of(neg_logp_response=[80.0] * 10 + [2.0] * 10))
+
+
+def test_the_limits_can_be_set() -> None:
+    run = run_of(entropy=[2.0] * 10 + [1.5] * 6)
+    assert clear("ENT001", run)
+    assert judge("ENT001", run, fall=0.8)
+    assert clear("ENT001", run, fall=0.8, least=0.6)
+    assert clear("ENT001", run, fall=0.8, patience=7)

@@ -1,0 +1,89 @@
+import pytest
+
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN, log_of, logged
+
+CALM = [0.05 * index for index in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("rows_above", "alarms"),
+    [
+        pytest.param(9, False, id="nine rows above the ceiling are patience"),
+        pytest.param(10, True, id="ten rows above the ceiling are an alarm"),
+    ],
+)
+def test_patience_counts_consecutive_rows(rows_above: int, alarms: bool) -> None:
+    run = run_of(kl_ref_response=CALM + [7.0] * rows_above)
+    assert clear("KL002", run) is not alarms
+
+
+@pytest.mark.parametrize(
+    ("level", "alarms"),
+    [
+        pytest.param(5.0, False, id="the ceiling itself is not above it"),
+        pytest.param(5.01, True, id="just above the ceiling"),
+        pytest.param(NAN, False, id="NaN is never above"),
+        pytest.param(-20.0, False, id="a negative estimate is not above"),
+    ],
+)
+def test_the_ceiling_is_five_nats_a_response(level: float, alarms: bool) -> None:
+    run = run_of(kl_ref_response=[*CALM, *[level] * 12])
+    assert clear("KL002", run) is not alarms
+
+
+@pytest.mark.parametrize(
+    ("level", "severity"),
+    [
+        pytest.param(10.0, "warning", id="ten nats are what the guide still calls fine"),
+        pytest.param(10.1, "critical", id="beyond ten nats"),
+    ],
+)
+def test_ten_nats_part_warning_from_critical(level: float, severity: str) -> None:
+    assert only("KL002", run_of(kl_ref_response=CALM + [level] * 12)).severity == severity
+
+
+def test_a_runaway_is_dated_where_it_speeds_up() -> None:
+    run = run_of(kl_ref_response=CALM + [1.0 + 1.5 * index for index in range(25)])
+    finding = only("KL002", run)
+    assert finding.severity == "critical"
+    assert finding.onset is not None
+    assert 19 <= finding.onset.step <= 22
+    assert finding.onset.low <= finding.onset.step <= finding.onset.high
+    assert logged(finding.evidence[0], "kl_ref_response", "nats/response")
+    assert finding.evidence[0].limit_high == 5.0
+    assert "above 5 nats/response" in finding.message
+    assert "KL 0 ->" in finding.summary
+
+
+def test_a_stretch_that_recovers_is_information_however_far_it_went() -> None:
+    finding = only("KL002", run_of(kl_ref_response=CALM + [50.0] * 12 + [1.0] * 15))
+    assert finding.severity == "info"
+    assert finding.recovered_at == 33
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param(0.0, id="zeros throughout"), pytest.param(NAN, id="NaN throughout")]
+)
+def test_what_was_never_computed_is_not_judged(value: float) -> None:
+    assert skipped("KL002", run_of(kl_ref_response=[value] * 30))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param("kl_ref_token", id="kl_ref_token is another quantity"),
+        pytest.param("kl_unknown", id="kl_unknown is another quantity"),
+        pytest.param("kl_old_token", id="kl_old_token is another quantity"),
+    ],
+)
+def test_another_unit_is_never_judged(column: str) -> None:
+    assert skipped("KL002", log_of({column: [50.0] * 30}))
+
+
+def test_the_limits_can_be_set() -> None:
+    run = run_of(kl_ref_response=CALM + [4.0] * 12)
+    assert clear("KL002", run)
+    assert judge("KL002", run, ceiling=3.0)
+    assert clear("KL002", run, ceiling=3.0, patience=13)
+    assert only("KL002", run, ceiling=3.0, far=3.5).severity == "critical"

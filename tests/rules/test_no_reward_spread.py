@@ -1,0 +1,145 @@
+import pytest
+
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN, log_of, logged, silent
+
+
+@pytest.mark.parametrize(
+    ("share", "dead"),
+    [
+        pytest.param(0.98, False, id="a few groups still differ"),
+        pytest.param(0.99, True, id="hardly any group differs"),
+        pytest.param(1.0, True, id="no group differs"),
+        pytest.param(0.0, False, id="zeros: every group differs"),
+        pytest.param(NAN, False, id="NaN is no share"),
+    ],
+)
+def test_a_row_is_dead_from_99_percent_of_the_groups(share: float, dead: bool) -> None:
+    assert silent("GRP001", run_of(frac_reward_zero_std=[share] * 20)) is not dead
+
+
+@pytest.mark.parametrize(
+    ("spread", "dead"),
+    [
+        pytest.param(0.0, True, id="no spread at all"),
+        pytest.param(0.9e-5, True, id="float rounding is no spread"),
+        pytest.param(1e-5, False, id="the limit itself is a spread"),
+        pytest.param(NAN, False, id="NaN is never below"),
+    ],
+)
+def test_a_spread_below_float_noise_is_none(spread: float, dead: bool) -> None:
+    assert silent("GRP001", run_of(reward_group_std=[spread] * 20)) is not dead
+
+
+@pytest.mark.parametrize(
+    ("alive", "severity", "alone"),
+    [
+        pytest.param(1, "critical", True, id="19 rows of 20 are the whole run"),
+        pytest.param(2, "warning", False, id="18 rows of 20 are its end"),
+    ],
+)
+def test_the_whole_run_means_95_percent_of_its_rows(alive: int, severity: str, alone: bool) -> None:
+    run = run_of(frac_reward_zero_std=[0.1] * alive + [1.0] * (20 - alive))
+    finding = only("GRP001", run)
+    assert finding.severity == severity
+    assert finding.alone is alone
+
+
+@pytest.mark.parametrize(
+    ("rows_dead", "found"),
+    [
+        pytest.param(9, False, id="nine dead rows at the end are patience"),
+        pytest.param(10, True, id="ten dead rows at the end are a finding"),
+    ],
+)
+def test_patience_counts_the_dead_rows_at_the_end(rows_dead: int, found: bool) -> None:
+    run = run_of(frac_reward_zero_std=[0.1] * 20 + [1.0] * rows_dead)
+    assert clear("GRP001", run) is not found
+
+
+def test_groups_that_came_alive_again_are_clear() -> None:
+    assert clear("GRP001", run_of(frac_reward_zero_std=[0.1] * 9 + [1.0] * 20 + [0.1] * 3))
+
+
+def test_throughout_it_stands_alone_from_the_first_dead_row() -> None:
+    run = run_of(frac_reward_zero_std=[0.1] + [1.0] * 29, reward_raw_mean=[0.25] * 30)
+    finding = only("GRP001", run)
+    assert finding.severity == "critical"
+    assert finding.alone
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (1, 2, 2)
+    assert logged(finding.evidence[0], "frac_reward_zero_std", "fraction")
+    assert finding.evidence[0].limit_high == 0.99
+    assert "29 of 30 logged rows" in finding.message
+    assert "mean reward 0.25" in finding.message
+    assert "no reward spread" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("reward", "severity"),
+    [
+        pytest.param([0.1] * 20 + [0.9] * 12, "info", id="a reward that rose was solved"),
+        pytest.param([0.9] * 20 + [0.1] * 12, "warning", id="a reward that fell was not"),
+        pytest.param([0.5] * 32, "warning", id="a reward that stayed was not"),
+    ],
+)
+def test_at_the_end_the_reward_decides(reward: list[float], severity: str) -> None:
+    run = run_of(frac_reward_zero_std=[0.1] * 20 + [1.0] * 12, reward_raw_mean=reward)
+    finding = only("GRP001", run)
+    assert finding.severity == severity
+    assert not finding.alone
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (21, 21, 21)
+    assert "12 of 32 logged rows" in finding.message
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({}, id="without the column"),
+        pytest.param({"reward_raw_mean": [NAN] * 20}, id="where it is NaN throughout"),
+    ],
+)
+def test_a_reward_that_is_not_there_is_not_told(columns: dict[str, list[float]]) -> None:
+    finding = only("GRP001", log_of(columns, frac_reward_zero_std=[1.0] * 20))
+    assert "mean reward not logged" in finding.message
+
+
+def test_the_share_of_groups_is_preferred_to_their_spread() -> None:
+    run = run_of(frac_reward_zero_std=[0.0] * 20, reward_group_std=[0.0] * 20)
+    assert clear("GRP001", run)
+
+
+def test_spread_evidence_names_its_own_column() -> None:
+    finding = only("GRP001", run_of(reward_group_std=[1e-7] * 20))
+    assert logged(finding.evidence[0], "reward_group_std", "reward")
+    assert finding.evidence[0].observed == pytest.approx(1e-7)
+
+
+@pytest.mark.parametrize(
+    ("rows", "looks"),
+    [
+        pytest.param(4, False, id="four rows are too few"),
+        pytest.param(5, True, id="five rows are enough"),
+    ],
+)
+def test_five_rows_are_needed(rows: int, looks: bool) -> None:
+    assert skipped("GRP001", run_of(frac_reward_zero_std=[0.0] * rows)) is not looks
+
+
+def test_the_spread_over_the_batch_is_never_judged() -> None:
+    assert skipped("GRP001", run_of(reward_std=[0.0] * 20))
+    assert skipped("GRP001", run_of(reward_component_std=[0.0] * 20))
+
+
+def test_nan_throughout_accuses_nobody() -> None:
+    assert silent("GRP001", run_of(frac_reward_zero_std=[NAN] * 20))
+
+
+def test_the_limits_can_be_set() -> None:
+    run = run_of(frac_reward_zero_std=[0.1] * 10 + [0.8] * 8)
+    assert clear("GRP001", run)
+    assert clear("GRP001", run, share=0.7)
+    assert only("GRP001", run, share=0.7, patience=8).severity == "warning"
+    assert only("GRP001", run, share=0.7, throughout=0.4).severity == "critical"
+    assert judge("GRP001", run_of(reward_group_std=[1e-3] * 9), float_noise=1e-2)

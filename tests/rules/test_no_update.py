@@ -1,0 +1,109 @@
+import pytest
+
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN, halves, log_of, logged
+
+
+@pytest.mark.parametrize(
+    ("norms", "dead"),
+    [
+        pytest.param([0.0, 0.0], True, id="two rows of zero prove it"),
+        pytest.param([0.0, NAN], False, id="one finite row of zero proves nothing"),
+        pytest.param([0.0] * 20, True, id="zeros throughout"),
+        pytest.param([0.0] * 19 + [1e-12], False, id="a tiny norm is an update"),
+        pytest.param([0.0] * 10 + [1.0] * 10, False, id="zeros at first that recovered"),
+        pytest.param([0.0] * 10 + [NAN] * 10, True, id="NaN is no update"),
+    ],
+)
+def test_a_gradient_norm_of_zero_in_every_row(norms: list[float], dead: bool) -> None:
+    assert clear("UPD001", run_of(grad_norm=norms)) is not dead
+
+
+def test_it_is_critical_alone_and_from_the_first_step() -> None:
+    finding = only("UPD001", run_of(steps=range(5, 55, 5), grad_norm=[0.0] * 10))
+    assert finding.severity == "critical"
+    assert finding.alone
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (5, 5, 5)
+    evidence = finding.evidence[0]
+    assert logged(evidence, "grad_norm", "L2 norm")
+    assert evidence.observed == 0.0
+    assert (evidence.first_step, evidence.last_step) == (5, 50)
+    assert "all 10 logged rows" in finding.message
+    assert "gradient norm 0" in finding.summary
+
+
+def test_the_gradient_norm_outweighs_every_other_sign() -> None:
+    run = run_of(grad_norm=[0.0] * 20, kl_ref_token=[0.1] * 20, reward_raw_mean=halves(9.0))
+    assert only("UPD001", run).severity == "critical"
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        pytest.param("kl_ref_token", id="a KL per token"),
+        pytest.param("kl_ref_response", id="a KL per response"),
+        pytest.param("kl_unknown", id="a KL of unknown unit"),
+        pytest.param("kl_old_token", id="a KL to the policy that sampled"),
+        pytest.param("clip_frac", id="a clip fraction"),
+        pytest.param("dpo_margin", id="a margin"),
+        pytest.param("dpo_reward_chosen", id="a log-ratio of the chosen answers"),
+    ],
+)
+def test_a_sign_that_left_zero_shows_updates(sign: str) -> None:
+    assert clear("UPD001", log_of({sign: [0.0] * 19 + [0.001]}))
+    assert skipped("UPD001", log_of({sign: [0.0] * 20}))
+    assert skipped("UPD001", log_of({sign: [NAN] * 20}))
+
+
+@pytest.mark.parametrize(
+    "trend",
+    [
+        pytest.param("loss_total", id="a loss"),
+        pytest.param("reward_raw_mean", id="a reward"),
+        pytest.param("entropy", id="an entropy"),
+        pytest.param("entropy_unknown", id="an entropy of unknown unit"),
+        pytest.param("response_length_mean", id="a length"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("errors", "shows"),
+    [
+        pytest.param(3.9, False, id="that moved by 3.9 standard errors may be noise"),
+        pytest.param(4.1, True, id="that rose by 4.1 standard errors shows updates"),
+        pytest.param(-4.1, True, id="that fell by 4.1 standard errors shows updates"),
+    ],
+)
+def test_a_trend_of_four_standard_errors_shows_updates(
+    trend: str, errors: float, shows: bool
+) -> None:
+    run = log_of({trend: halves(errors, centre=50.0)})
+    assert clear("UPD001", run) is shows
+    assert skipped("UPD001", run) is not shows
+
+
+def test_a_gradient_norm_of_nan_says_nothing() -> None:
+    assert skipped("UPD001", run_of(grad_norm=[NAN] * 20))
+    assert clear("UPD001", run_of(grad_norm=[NAN] * 20, kl_ref_token=[0.1] * 20))
+
+
+def test_what_does_not_depend_on_updates_shows_none() -> None:
+    assert skipped("UPD001", run_of(lr=halves(50.0), step_time=halves(50.0, centre=9.0)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "looks"),
+    [
+        pytest.param(1, False, id="one row is too few"),
+        pytest.param(2, True, id="two rows are enough"),
+    ],
+)
+def test_two_rows_are_needed(rows: int, looks: bool) -> None:
+    assert skipped("UPD001", run_of(grad_norm=[1.0] * rows)) is not looks
+
+
+def test_the_limits_can_be_set() -> None:
+    run = run_of(grad_norm=[0.0] * 5)
+    assert judge("UPD001", run)
+    assert clear("UPD001", run, rows=6)
+    assert clear("UPD001", run_of(loss_total=halves(3.0)), standard_errors=2.5)
