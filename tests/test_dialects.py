@@ -23,9 +23,7 @@ PPO_KEYS = ("objective/kl", "policy/approxkl_avg", "val/ratio", "loss/policy_avg
 DPO_KEYS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "loss")
 
 
-def chosen(
-    *keys: str, negative: tuple[str, ...] = (), algorithm: str | None = None
-) -> Dialect:
+def chosen(*keys: str, negative: tuple[str, ...] = (), algorithm: str | None = None) -> Dialect:
     return choose(
         DIALECTS.values(),
         frozenset(keys),

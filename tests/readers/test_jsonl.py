@@ -194,9 +194,7 @@ def test_the_most_explicit_step_key_wins(tmp_path: Path) -> None:
         pytest.param('{"step": 2, "loss": 1}', "train", {"loss": 1.0}, id="training rows"),
     ],
 )
-def test_evaluation_rows(
-    tmp_path: Path, record: str, split: str, values: dict[str, float]
-) -> None:
+def test_evaluation_rows(tmp_path: Path, record: str, split: str, values: dict[str, float]) -> None:
     found = lines(tmp_path, record + "\n")
     assert (found.rows[0].split, found.rows[0].values) == (split, values)
 

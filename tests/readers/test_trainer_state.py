@@ -124,7 +124,10 @@ def test_rows_of_nothing_but_eval_keys_are_evaluations(
 
 def test_nested_tables_are_flattened(tmp_path: Path) -> None:
     record = {"step": 1, "objective": {"kl": 2.5, "deep": {"er": 1}}, "reward": {}}
-    assert state_of(tmp_path, record).rows[0].values == {"objective/kl": 2.5, "objective/deep/er": 1}
+    assert state_of(tmp_path, record).rows[0].values == {
+        "objective/kl": 2.5,
+        "objective/deep/er": 1,
+    }
 
 
 def test_a_key_that_first_appears_at_row_5000_is_kept(tmp_path: Path) -> None:
