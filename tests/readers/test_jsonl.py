@@ -1,0 +1,222 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from rlhfdoctor.readers._json import STEP_KEYS
+from rlhfdoctor.readers.jsonl import jsonl
+from tests.builders import write_jsonl
+from tests.readers.helpers import Read, read, write
+
+
+def lines(tmp_path: Path, text: str | bytes) -> Read:
+    return read(jsonl, write(tmp_path / "log.jsonl", text))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param("NaN", math.nan, id="bare NaN stays NaN"),
+        pytest.param("Infinity", math.inf, id="bare Infinity stays infinite"),
+        pytest.param("-Infinity", -math.inf, id="bare minus Infinity stays infinite"),
+        pytest.param('"NaN"', math.nan, id="NaN as a string is NaN"),
+        pytest.param("1" + "0" * 400, math.inf, id="an integer beyond any float"),
+        pytest.param("9007199254740993", 9007199254740992.0, id="an integer beyond 53 bits"),
+        pytest.param("1e-320", 1e-320, id="a number below the normal ones"),
+    ],
+)
+def test_numbers_stay_what_they_are(tmp_path: Path, written: str, expected: float) -> None:
+    found = lines(tmp_path, f'{{"step": 1, "kl": {written}}}\n')
+    assert found.rows[0].values["kl"] == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True)
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("written", ["null", "true", "[1]", "{}", '"word"'])
+def test_what_is_no_number_is_not_logged(tmp_path: Path, written: str) -> None:
+    found = lines(tmp_path, f'{{"step": 1, "kl": {written}, "x": 1}}\n')
+    assert found.rows[0].values == {"x": 1.0}
+
+
+def test_lists_are_noted_by_key(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": 1, "b": [1], "a": {"c": [2]}}\n{"step": 2, "b": [3]}\n')
+    assert found.told.splitlines() == [
+        "log.jsonl: a/c: holds no number in 1 rows; left out",
+        "log.jsonl: b: holds no number in 2 rows; left out",
+    ]
+
+
+def test_a_cut_last_line_is_noted_and_the_rest_kept(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": 1, "kl": 0.1}\n{"step": 2, "kl": 0.2}\n{"step": 3, "k')
+    assert [row.step for row in found.rows] == [1, 2]
+    assert found.told == "log.jsonl:3: last line is cut; the file ends inside a record"
+    assert found.left_out == 1
+
+
+def test_a_last_line_without_newline_that_is_whole_is_kept(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": 1, "kl": 0.1}\n{"step": 2, "kl": 0.2}')
+    assert [row.step for row in found.rows] == [1, 2]
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "shown"),
+    [
+        pytest.param([3], "1 lines are no JSON and were left out: 3", id="one bad line"),
+        pytest.param([1, 4], "2 lines are no JSON and were left out: 1, 4", id="the first, too"),
+        pytest.param(
+            list(range(2, 14)),
+            "12 lines are no JSON and were left out: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...",
+            id="only the first ten are listed",
+        ),
+        pytest.param([20], "1 lines are no JSON and were left out: 20", id="a whole last line"),
+    ],
+)
+def test_bad_lines_are_counted_and_located(tmp_path: Path, bad: list[int], shown: str) -> None:
+    text = "".join(
+        "{oops\n" if line in bad else f'{{"step": {line}, "kl": 1}}\n' for line in range(1, 21)
+    )
+    found = lines(tmp_path, text)
+    assert [row.step for row in found.rows] == [n for n in range(1, 21) if n not in bad]
+    assert found.told == f"log.jsonl: {shown}"
+    assert found.left_out == len(bad)
+
+
+def test_bad_lines_and_a_cut_end_are_two_notes(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": 1, "kl": 1}\n{oops}\n{"step": 3, "kl": 1}\n{"st')
+    assert [row.step for row in found.rows] == [1, 3]
+    assert found.told.splitlines() == [
+        "log.jsonl:4: last line is cut; the file ends inside a record",
+        "log.jsonl: 1 lines are no JSON and were left out: 2",
+    ]
+    assert found.left_out == 2
+
+
+def test_line_numbers_count_blank_lines(tmp_path: Path) -> None:
+    found = lines(tmp_path, '\n{"step": 1, "kl": 1}\r\n   \n{"step": 2, "kl": 1}\n\n')
+    assert [(row.step, row.line) for row in found.rows] == [(1, 2), (2, 4)]
+    assert found.notes == []
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    found = lines(tmp_path, b'\xef\xbb\xbf{"step": 1, "kl": 1}\n{"step": 2, "kl": 1}\n')
+    assert [row.step for row in found.rows] == [1, 2]
+    assert found.notes == []
+
+
+def test_bytes_that_are_no_text_cost_one_line(tmp_path: Path) -> None:
+    found = lines(tmp_path, b'{"step": 1, "kl": 1}\n\xff\xfe\x80\n{"step": 3, "kl": 1}\n')
+    assert [row.step for row in found.rows] == [1, 3]
+    assert found.left_out == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param("[" * 100_000, id="100,000 brackets"),
+        pytest.param('{"a":' * 100_000 + "1" + "}" * 100_000, id="100,000 nested tables"),
+    ],
+)
+def test_deep_nesting_is_a_note(tmp_path: Path, bad: str) -> None:
+    found = lines(tmp_path, f'{{"step": 1, "kl": 1}}\n{bad}\n{{"step": 3, "kl": 1}}\n')
+    assert [row.step for row in found.rows] == [1, 3]
+    assert found.told == "log.jsonl: 1 lines are no JSON and were left out: 2"
+
+
+def test_a_file_of_nothing_but_brackets_is_a_note(tmp_path: Path) -> None:
+    found = lines(tmp_path, "[" * 100_000)
+    assert found.rows == []
+    assert found.told == "log.jsonl: no valid JSON (nested too deeply); nothing was read"
+
+
+def test_an_empty_file_holds_nothing_and_says_nothing(tmp_path: Path) -> None:
+    found = lines(tmp_path, "")
+    assert (found.rows, found.notes) == ([], [])
+
+
+def test_records_that_are_no_tables_are_counted(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": 1, "kl": 1}\n7\nnull\n"x"\n[1]\n{"step": 2, "kl": 1}\n')
+    assert [row.step for row in found.rows] == [1, 2]
+    assert found.told == "log.jsonl: 4 records are no tables and were left out"
+    assert found.left_out == 4
+
+
+def test_one_json_array_is_read_like_lines(tmp_path: Path) -> None:
+    found = lines(tmp_path, '\n [{"step": 1, "kl": NaN},\n {"step": 2, "kl": 2}, 5]')
+    assert [(row.step, row.line) for row in found.rows] == [(1, 1), (2, 2)]
+    assert math.isnan(found.rows[0].values["kl"])
+    assert found.told == "log.jsonl: 1 records are no tables and were left out"
+
+
+def test_a_cut_array_is_a_note(tmp_path: Path) -> None:
+    found = lines(tmp_path, '[{"step": 1, "kl": 1}, {"step"')
+    assert found.rows == []
+    assert "no valid JSON" in found.told
+
+
+def test_a_key_that_first_appears_at_row_5000_is_kept(tmp_path: Path) -> None:
+    rows = [{"step": step, "loss": 0.5} for step in range(1, 5000)]
+    path = write_jsonl(tmp_path / "log.jsonl", [*rows, {"step": 5000, "late": 0.125}])
+    found = read(jsonl, path)
+    assert len(found.rows) == 5000
+    assert found.rows[-1].values == {"late": 0.125}
+    assert found.rows[-1].line == 5000
+
+
+def test_nested_tables_are_flattened(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"train": {"global_step": 4, "loss": 1, "kl": {"mean": 2}}}\n')
+    assert found.rows[0].step == 4
+    assert found.rows[0].values == {"train/loss": 1.0, "train/kl/mean": 2.0}
+
+
+def test_a_table_three_hundred_deep_is_followed(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": 1, "x": ' + '{"a":' * 300 + "1" + "}" * 301 + "\n")
+    assert found.rows[0].values == {"x/" + "/".join(["a"] * 300): 1.0}
+
+
+@pytest.mark.parametrize("key", STEP_KEYS)
+def test_every_step_key_counts_and_is_no_metric(tmp_path: Path, key: str) -> None:
+    found = lines(tmp_path, json.dumps({key: 7.0, "loss": 1}) + "\n")
+    assert found.rows[0].step == 7
+    assert found.rows[0].values == {"loss": 1.0}
+
+
+def test_the_most_explicit_step_key_wins(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"iteration": 70, "global_step": 8, "_step": 9, "loss": 1}\n')
+    assert found.rows[0].step == 8
+
+
+@pytest.mark.parametrize(
+    ("record", "split", "values"),
+    [
+        pytest.param('{"step": 2, "eval_loss": 1}', "eval", {"loss": 1.0}, id="eval_ rows"),
+        pytest.param('{"step": 2, "eval/kl": 1}', "eval", {"kl": 1.0}, id="eval/ rows"),
+        pytest.param('{"step": 2, "loss": 1}', "train", {"loss": 1.0}, id="training rows"),
+    ],
+)
+def test_evaluation_rows(tmp_path: Path, record: str, split: str, values: dict[str, float]) -> None:
+    found = lines(tmp_path, record + "\n")
+    assert (found.rows[0].split, found.rows[0].values) == (split, values)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "claimed"),
+    [
+        pytest.param("x.jsonl", '{"step": 1, "kl": 0.5}', True, id="lines of numbers"),
+        pytest.param("x.ndjson", '{"kl": NaN}', True, id="lines that begin with NaN"),
+        pytest.param("x.jsonl", '{"kl": -Infinity}', True, id="lines that begin with infinity"),
+        pytest.param("x.jsonl", '{"kl": null}', True, id="lines that begin with null"),
+        pytest.param("x.jsonl", '{"kl": "NaN"}', True, id="lines that begin with a NaN string"),
+        pytest.param("train_log.json", '[{"step": 1}]', True, id="a log as an array"),
+        pytest.param("my_metrics_2.json", '[{"step": 1}]', True, id="metrics as an array"),
+        pytest.param("history.json", '[{"step": 1}]', True, id="a history as an array"),
+        pytest.param("x.json", '[{"step": 1}]', False, id="any other JSON"),
+        pytest.param("x.jsonl", '{"step": 1, "response": "a"}', False, id="samples"),
+        pytest.param("x.jsonl", '{"name": "a"}', False, id="lines without a number"),
+        pytest.param("x.jsonl", "", False, id="an empty file"),
+        pytest.param("log.json", '{"log_history": [{"step": 1}]}', False, id="a trainer's state"),
+        pytest.param("x.csv", '{"step": 1}', False, id="another ending"),
+    ],
+)
+def test_claims(name: str, head: str, claimed: bool) -> None:
+    assert jsonl.claims(name, head.encode()) is claimed

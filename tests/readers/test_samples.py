@@ -1,0 +1,268 @@
+import json
+import math
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlhfdoctor.model import Sample
+from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS
+from rlhfdoctor.readers.samples import read_samples, samples
+from tests.builders import write_jsonl
+from tests.readers.helpers import Read, read, sort, write
+
+EVERYTHING: dict[str, Any] = {
+    "step": 7,
+    "split": "eval",
+    "prompt": "Say it.",
+    "response": "It.",
+    "reward": 0.5,
+    "reward_components": {"r_len": 1.5, "r_fmt": -1},
+    "advantage": -0.25,
+    "group": "g1",
+    "truncated": True,
+    "prompt_ids": [1, 2],
+    "token_ids": [3, 4.0],
+    "logprobs": [-0.5, -2],
+    "ref_logprobs": [-0.75, -1.5],
+    "chosen": "good",
+    "rejected": "bad",
+}
+
+
+def of(tmp_path: Path, *records: Any) -> Read:
+    return read(samples, write_jsonl(tmp_path / "samples.jsonl", records))
+
+
+def one(tmp_path: Path, **record: Any) -> Sample:
+    found = of(tmp_path, {"response": "It.", **record})
+    assert len(found.samples) == 1
+    return found.samples[0]
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    sample = one(tmp_path, **EVERYTHING)
+    assert sample == Sample(
+        line=1,
+        step=7,
+        split="eval",
+        prompt="Say it.",
+        response="It.",
+        reward=0.5,
+        reward_components={"r_len": 1.5, "r_fmt": -1.0},
+        advantage=-0.25,
+        group="g1",
+        truncated=True,
+        prompt_ids=(1, 2),
+        token_ids=(3, 4),
+        logprobs=(-0.5, -2.0),
+        ref_logprobs=(-0.75, -1.5),
+        chosen="good",
+        rejected="bad",
+    )
+    assert [item.name for item in fields(Sample) if getattr(sample, item.name) is None] == []
+
+
+@pytest.mark.parametrize("left_out", sorted(set(EVERYTHING) - {"response"}))
+@pytest.mark.parametrize("null", [True, False], ids=["null", "absent"])
+def test_where_the_file_is_silent_the_sample_is_too(
+    tmp_path: Path, left_out: str, null: bool
+) -> None:
+    record = {key: value for key, value in EVERYTHING.items() if key != left_out}
+    if null:
+        record[left_out] = None
+    found = of(tmp_path, record)
+    empty = [item.name for item in fields(Sample) if getattr(found.samples[0], item.name) is None]
+    assert empty == [left_out]
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("key", [key for key in TEXT_KEYS if key != "chosen"])
+def test_every_usual_key_of_a_response(tmp_path: Path, key: str) -> None:
+    found = of(tmp_path, {"step": 1, key: "words"})
+    assert found.samples[0].response == "words"
+
+
+@pytest.mark.parametrize(
+    ("record", "attribute", "expected"),
+    [
+        pytest.param({"query": "q"}, "prompt", "q", id="query is a prompt"),
+        pytest.param({"instruction": "q"}, "prompt", "q", id="instruction is a prompt"),
+        pytest.param({"question": "q"}, "prompt", "q", id="question is a prompt"),
+        pytest.param({"input": "q"}, "prompt", "q", id="input is a prompt"),
+        pytest.param({"score": 2}, "reward", 2.0, id="score is a reward"),
+        pytest.param({"rewards": 2}, "reward", 2.0, id="rewards may be one number"),
+        pytest.param({"score": 9, "reward": 2}, "reward", 2.0, id="reward before score"),
+        pytest.param({"reward": "NaN"}, "reward", math.nan, id="a reward that is NaN"),
+        pytest.param({"reward": True}, "reward", None, id="true is no reward"),
+        pytest.param({"reward": [1.0]}, "reward", None, id="a list is no reward"),
+        pytest.param({"rewards": {"a": 1}}, "reward_components", {"a": 1.0}, id="named rewards"),
+        pytest.param(
+            {"reward_components": {"a": 1, "b": "word", "c": None}},
+            "reward_components",
+            {"a": 1.0},
+            id="components that are no numbers are left out",
+        ),
+        pytest.param({"reward_components": {"b": "x"}}, "reward_components", None, id="none left"),
+        pytest.param({"group_id": 3}, "group", "3", id="a group may be a number"),
+        pytest.param({"prompt_id": 0}, "group", "0", id="group zero is a group"),
+        pytest.param({"uid": "u"}, "group", "u", id="uid is a group"),
+        pytest.param({"is_truncated": False}, "truncated", False, id="not truncated is known"),
+        pytest.param({"truncated": "yes"}, "truncated", None, id="a word is no flag"),
+        pytest.param({"step": 3.0}, "step", 3, id="a step as a float"),
+        pytest.param({"step": "3"}, "step", 3, id="a step as a string"),
+        pytest.param({"step": 3.5}, "step", None, id="half a step is no step"),
+        pytest.param({"step": "NaN"}, "step", None, id="NaN is no step"),
+        pytest.param({"global_step": 3}, "step", 3, id="global_step is a step"),
+        pytest.param({"split": 3}, "split", None, id="a number is no split"),
+        pytest.param({"logprobs": []}, "logprobs", (), id="no token, no log-probability"),
+        pytest.param({"token_ids": []}, "token_ids", (), id="no token"),
+        pytest.param({"logprobs": ["-Infinity"]}, "logprobs", (-math.inf,), id="impossible token"),
+        pytest.param({"advantage": "-Infinity"}, "advantage", -math.inf, id="infinite advantage"),
+    ],
+)
+def test_fields(tmp_path: Path, record: dict[str, Any], attribute: str, expected: Any) -> None:
+    found = getattr(one(tmp_path, **record), attribute)
+    if isinstance(expected, float):
+        assert found == pytest.approx(expected, nan_ok=True)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("key", STEP_KEYS)
+def test_every_step_key(tmp_path: Path, key: str) -> None:
+    assert one(tmp_path, **{key: 12}).step == 12
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("logprobs", -3.0, id="one number is no list"),
+        pytest.param("logprobs", [-1.0, None], id="a hole in the log-probabilities"),
+        pytest.param("ref_logprobs", [[-1.0]], id="a list of lists"),
+        pytest.param("ref_logprobs", {"a": 1}, id="a table"),
+        pytest.param("token_ids", [1, 2.5], id="half a token"),
+        pytest.param("token_ids", [1, math.nan], id="a token that is NaN"),
+        pytest.param("token_ids", [1, math.inf], id="a token that is infinite"),
+        pytest.param("token_ids", [2**63], id="a token beyond 64 bits"),
+        pytest.param("token_ids", [True], id="a token that is true"),
+        pytest.param("prompt_ids", "1 2 3", id="tokens as a text"),
+    ],
+)
+def test_lists_of_the_wrong_shape_are_left_out_and_noted(
+    tmp_path: Path, key: str, value: Any
+) -> None:
+    found = of(tmp_path, {"response": "a", "reward": 1, key: value}, {"response": "b"})
+    assert getattr(found.samples[0], key) is None
+    assert found.samples[0].reward == 1.0
+    assert found.told == (
+        f"samples.jsonl: {key}: has an unexpected shape in 1 records; left out there"
+    )
+
+
+def test_records_without_text_are_counted_and_located(tmp_path: Path) -> None:
+    found = of(tmp_path, {"response": "a"}, {"prompt": "b"}, 7, {"response": 5}, {"response": "c"})
+    assert [(sample.line, sample.response) for sample in found.samples] == [(1, "a"), (5, "c")]
+    assert found.told == ("samples.jsonl: 3 records hold no response and were left out: 2, 3, 4")
+    assert found.left_out == 3
+
+
+def test_an_empty_response_is_a_response(tmp_path: Path) -> None:
+    found = of(tmp_path, {"response": ""})
+    assert found.samples[0].response == ""
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param(r"a\ud800b", "a\ufffdb", id="a high surrogate alone"),
+        pytest.param(r"\udc00", "\ufffd", id="a low surrogate alone"),
+        pytest.param(r"\ud83d\ude00", "\U0001f600", id="a pair is the character it stands for"),
+        pytest.param(r"\u0000", "\x00", id="a null character stays"),
+        pytest.param("\u4f60", "\u4f60", id="Chinese stays"),
+    ],
+)
+@pytest.mark.parametrize("key", ["prompt", "response", "chosen", "rejected", "split", "group"])
+def test_lone_surrogates_are_replaced(
+    tmp_path: Path, key: str, written: str, expected: str
+) -> None:
+    text = f'{{"text": "x", "{key}": "{written}"}}\n'
+    found = read(samples, write(tmp_path / "s.jsonl", text))
+    value = getattr(found.samples[0], key)
+    assert re.sub("\ufffd+", "\ufffd", value) == expected
+
+
+def test_surrogates_in_component_names_are_replaced(tmp_path: Path) -> None:
+    text = '{"response": "x", "reward_components": {"r\\ud800": 1}}\n'
+    components = read(samples, write(tmp_path / "s.jsonl", text)).samples[0].reward_components
+    assert components is not None
+    for name in components:
+        assert name.encode("utf-8").startswith(b"r")
+
+
+def test_pairs(tmp_path: Path) -> None:
+    found = of(tmp_path, {"prompt": "p", "chosen": "good", "rejected": "bad", "step": 2})
+    sample = found.samples[0]
+    assert (sample.prompt, sample.chosen, sample.rejected, sample.step) == ("p", "good", "bad", 2)
+
+
+def test_a_pair_needs_its_chosen_answer(tmp_path: Path) -> None:
+    found = of(tmp_path, {"chosen": "good"}, {"rejected": "bad"})
+    assert [(sample.chosen, sample.rejected) for sample in found.samples] == [("good", None)]
+    assert found.left_out == 1
+
+
+def test_an_unusual_field_names_the_response(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "s.jsonl",
+        [{"my text": "mine", "response": "not this"}, {"response": "nor this"}, {"my text": 3}],
+    )
+    found = sort(read_samples(path, "my text"))
+    assert [(sample.line, sample.response) for sample in found.samples] == [(1, "mine")]
+    assert found.told == "s.jsonl: 2 records hold no response and were left out: 2, 3"
+
+
+def test_a_cut_last_line_is_noted_and_the_rest_kept(tmp_path: Path) -> None:
+    text = '{"response": "a"}\n{"response": "b"}\n{"response": "c'
+    found = read(samples, write(tmp_path / "s.jsonl", text))
+    assert [sample.response for sample in found.samples] == ["a", "b"]
+    assert found.told == "s.jsonl:3: last line is cut; the file ends inside a record"
+
+
+def test_bad_lines_are_counted_and_located(tmp_path: Path) -> None:
+    text = '{"response": "a"}\n{nope\n' + "[" * 100_000 + '\n{"response": "c"}\n'
+    found = read(samples, write(tmp_path / "s.jsonl", text))
+    assert [(sample.line, sample.response) for sample in found.samples] == [(1, "a"), (4, "c")]
+    assert found.told == "s.jsonl: 2 lines are no JSON and were left out: 2, 3"
+
+
+def test_one_json_array_is_read_like_lines(tmp_path: Path) -> None:
+    text = json.dumps([{"response": "a"}, {"response": "b"}], indent=1)
+    found = read(samples, write(tmp_path / "my_samples.json", text))
+    assert [(sample.line, sample.response) for sample in found.samples] == [(1, "a"), (2, "b")]
+
+
+def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+    found = read(samples, write(tmp_path / "s.jsonl", ""))
+    assert (found.samples, found.notes) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "claimed"),
+    [
+        pytest.param("x.jsonl", '{"response": "a"}', True, id="a response"),
+        pytest.param("x.ndjson", '{"step": 3, "completion": "a"}', True, id="a completion"),
+        pytest.param("x.jsonl", '{"chosen": "a", "rejected": "b"}', True, id="a pair"),
+        pytest.param("bad_samples_3.json", '[{"text": "a"}]', True, id="samples as an array"),
+        pytest.param("dpo_pairs.json", '[{"chosen": "a"}]', True, id="pairs as an array"),
+        pytest.param("x.json", '[{"text": "a"}]', False, id="any other JSON"),
+        pytest.param("x.jsonl", '{"step": 3, "kl": 1}', False, id="metrics"),
+        pytest.param("x.jsonl", '{"response": 3}', False, id="a response that is a number"),
+        pytest.param("x.jsonl", "", False, id="an empty file"),
+    ],
+)
+def test_claims(name: str, head: str, claimed: bool) -> None:
+    assert samples.claims(name, head.encode()) is claimed

@@ -1,0 +1,346 @@
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rlhfdoctor import registry
+from rlhfdoctor.dialects import Dialect, Key, choose, shared
+from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.model import Run
+from rlhfdoctor.runs import read_runs
+from rlhfdoctor.vocabulary import METRICS
+from tests.builders import FIXTURES, log_history, write_jsonl
+
+DIALECTS = {item.name: item for item in registry.members("dialects", Dialect)}
+
+GRPO_KEYS = ("completions/mean_length", "reward_std", "reward", "kl", "loss")
+OLD_GRPO_KEYS = ("completion_length", "reward_std", "reward", "kl")
+PPO_KEYS = ("objective/kl", "policy/approxkl_avg", "val/ratio", "loss/policy_avg")
+DPO_KEYS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "loss")
+
+
+def chosen(*keys: str, negative: tuple[str, ...] = (), algorithm: str | None = None) -> Dialect:
+    return choose(
+        DIALECTS.values(),
+        frozenset(keys),
+        frozenset(negative),
+        algorithm,
+        DIALECTS["generic"],
+    )
+
+
+@cache
+def fixture(name: str) -> Run:
+    return read_runs(FIXTURES / name)[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "negative", "algorithm", "name"),
+    [
+        pytest.param(PPO_KEYS, (), None, "trl_ppo", id="the marks of PPO"),
+        pytest.param(PPO_KEYS, (), "GRPO", "trl_ppo", id="marks weigh more than a configuration"),
+        pytest.param(DPO_KEYS, (), None, "trl_dpo", id="the marks of DPO"),
+        pytest.param(GRPO_KEYS, (), None, "trl_grpo|trl_rloo", id="GRPO and RLOO write the same"),
+        pytest.param(OLD_GRPO_KEYS, (), None, "trl_grpo|trl_rloo", id="and did in older releases"),
+        pytest.param(GRPO_KEYS, ("kl",), None, "trl_rloo", id="k3 is never negative"),
+        pytest.param(GRPO_KEYS, ("reward",), None, "trl_grpo|trl_rloo", id="a reward may be"),
+        pytest.param(GRPO_KEYS, (), "GRPO", "trl_grpo", id="a configuration that names GRPO"),
+        pytest.param(GRPO_KEYS, (), "RLOO", "trl_rloo", id="a configuration that names RLOO"),
+        pytest.param(GRPO_KEYS, ("kl",), "GRPO", "trl_rloo", id="a value weighs more than a name"),
+        pytest.param(GRPO_KEYS, (), "PPO", "trl_grpo|trl_rloo", id="a name that does not fit"),
+        pytest.param(("loss", "kl", "reward"), (), None, "generic", id="no marks at all"),
+        pytest.param(("loss",), (), "GRPO", "generic", id="a configuration without marks"),
+        pytest.param((), (), None, "generic", id="no keys at all"),
+        pytest.param(PPO_KEYS[:2], (), None, "generic", id="half the marks of PPO"),
+        pytest.param(DPO_KEYS[:2], (), None, "generic", id="half the marks of DPO"),
+    ],
+)
+def test_marks_choose_the_dialect(
+    keys: tuple[str, ...], negative: tuple[str, ...], algorithm: str | None, name: str
+) -> None:
+    assert chosen(*keys, negative=negative, algorithm=algorithm).name == name
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param("log_odds_ratio", id="ORPO's odds ratio"),
+        pytest.param("log_odds_chosen", id="ORPO's odds"),
+        pytest.param("kl", id="KTO's baseline"),
+        pytest.param("delta", id="BCO's shift"),
+        pytest.param("objective/kl", id="OnlineDPO's objective"),
+    ],
+)
+def test_other_preference_trainers_are_not_called_dpo(stranger: str) -> None:
+    assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == "generic"
+
+
+@pytest.mark.parametrize("keys", [GRPO_KEYS, OLD_GRPO_KEYS])
+def test_a_preference_log_is_no_grpo(keys: tuple[str, ...]) -> None:
+    assert chosen(*keys, "rewards/chosen", "rewards/rejected").name == "generic"
+
+
+def test_online_dpo_is_no_ppo() -> None:
+    assert chosen(*PPO_KEYS, "objective/scores_margin").name == "generic"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param((*PPO_KEYS, *GRPO_KEYS), id="PPO and GRPO"),
+        pytest.param((*PPO_KEYS, *OLD_GRPO_KEYS), id="PPO and older GRPO"),
+    ],
+)
+def test_marks_that_contradict_are_an_error_with_a_hint(keys: tuple[str, ...]) -> None:
+    with pytest.raises(DoctorError) as caught:
+        chosen(*keys)
+    assert caught.value.message == (
+        "the log carries the marks of several trainers: trl_grpo, trl_ppo, trl_rloo"
+    )
+    assert caught.value.hint.startswith("say which one with --dialect, for example --dialect trl_")
+
+
+def test_the_order_of_dialects_changes_nothing_but_the_order_of_names() -> None:
+    backwards = choose(
+        list(DIALECTS.values())[::-1],
+        frozenset(GRPO_KEYS),
+        frozenset(),
+        None,
+        DIALECTS["generic"],
+    )
+    assert sorted(backwards.name.split("|")) == ["trl_grpo", "trl_rloo"]
+    assert backwards.keys["kl"] == chosen(*GRPO_KEYS).keys["kl"]
+
+
+def test_wider_marks_win_over_narrower_ones() -> None:
+    narrow = Dialect("narrow", "f", "A", {}, marks=(frozenset("a"),))
+    wide = Dialect("wide", "f", "A", {}, marks=(frozenset("ab"),))
+    generic = DIALECTS["generic"]
+    for dialects in ([narrow, wide], [wide, narrow]):
+        assert choose(dialects, frozenset("ab"), frozenset(), None, generic) is wide
+        assert choose(dialects, frozenset("a"), frozenset(), None, generic) is narrow
+
+
+def test_what_grpo_and_rloo_share() -> None:
+    both = shared([DIALECTS["trl_grpo"], DIALECTS["trl_rloo"]])
+    assert both.algorithm == "GRPO or RLOO"
+    assert both.log_offset == 1
+    assert both.keys["kl"] == Key("kl_ref_token", "k1 or k3", "token mean")
+    assert set(both.keys) == set(DIALECTS["trl_grpo"].keys)
+    assert both.keys["entropy"] == DIALECTS["trl_grpo"].keys["entropy"]
+
+
+def test_what_two_dialects_do_not_agree_on_is_dropped() -> None:
+    one = Dialect("one", "f", "A", {"x": Key("lr"), "y": Key("lr", "e")}, log_offset=1)
+    other = Dialect("other", "f", "B", {"x": Key("loss_total"), "y": Key("lr")}, log_offset=0)
+    both = shared([one, other])
+    assert both.keys == {"y": Key("lr", "e or unknown")}
+    assert both.log_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key", "metric", "unit", "estimator"),
+    [
+        ("trl_ppo", "objective/kl", "kl_ref_response", "nats/response", "k1"),
+        ("trl_ppo", "policy/approxkl_avg", "kl_old_token", "nats/token", "k2"),
+        ("trl_ppo", "objective/entropy", "neg_logp_response", "nats/response", "sampled_logp"),
+        ("trl_ppo", "policy/entropy_avg", "entropy", "nats/token", "full_vocab"),
+        ("trl_ppo", "objective/non_score_reward", "kl_penalty_reward", "reward", "k1"),
+        ("trl_ppo", "eps", "episodes_per_second", "1/s", None),
+        ("trl_grpo", "kl", "kl_ref_token", "nats/token", "k3"),
+        ("trl_rloo", "kl", "kl_ref_token", "nats/token", "k1"),
+        ("trl_dpo", "logps/chosen", "logp_chosen", "nats/response", None),
+        ("trl_dpo", "rewards/chosen", "dpo_reward_chosen", "nats*beta", "log_ratio times beta"),
+        ("generic", "kl", "kl_unknown", "unknown", None),
+        ("generic", "objective/kl", "kl_unknown", "unknown", None),
+        ("generic", "entropy", "entropy_unknown", "unknown", None),
+        ("generic", "response_length", "response_length_mean", "unknown", None),
+        ("generic", "rewards/margins", "dpo_margin", "unknown", None),
+        ("generic", "rewards/accuracies", "dpo_accuracy", "fraction", None),
+    ],
+)
+def test_units_and_estimators(
+    dialect: str, key: str, metric: str, unit: str, estimator: str | None
+) -> None:
+    found = DIALECTS[dialect].meaning(key)
+    assert found is not None
+    name, meaning = found
+    assert name == metric
+    assert (meaning.unit or METRICS[meaning.metric].unit) == unit
+    assert meaning.estimator == estimator
+
+
+def test_dpo_knows_no_kl() -> None:
+    meanings = DIALECTS["trl_dpo"].keys.values()
+    assert not [key.metric for key in meanings if key.metric.startswith("kl_")]
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_every_metric_of_a_dialect_is_in_the_vocabulary(name: str) -> None:
+    dialect = DIALECTS[name]
+    meanings = [*dialect.keys.values(), *dialect.patterns.values()]
+    assert meanings
+    assert {meaning.metric for meaning in meanings} <= set(METRICS)
+    for meaning in meanings:
+        assert meaning.unit in (None, "unknown"), "a dialect opens a unit, it never gives another"
+    for pattern in dialect.patterns:
+        assert pattern.count("{}") == 1
+    assert dialect.never_negative <= set(dialect.keys)
+
+
+@pytest.mark.parametrize("name", sorted(set(DIALECTS) - {"generic"}))
+def test_every_trainer_but_the_generic_one_has_marks_and_an_offset(name: str) -> None:
+    assert all(DIALECTS[name].marks)
+    assert DIALECTS[name].marks
+    assert DIALECTS[name].log_offset == 1
+
+
+def test_a_key_outside_the_vocabulary_is_refused() -> None:
+    with pytest.raises(ValueError, match="kl_ref is not in the vocabulary"):
+        Key("kl_ref")
+
+
+@pytest.mark.parametrize(
+    ("key", "column"),
+    [
+        ("rewards/r_len/mean", "reward_component_mean[r_len]"),
+        ("rewards/r_len/std", "reward_component_std[r_len]"),
+        ("rewards/r_len", "reward_component_mean[r_len]"),
+        ("rewards/a/b/mean", "reward_component_mean[a/b]"),
+        ("rewards/a.b(c)/std", "reward_component_std[a.b(c)]"),
+        ("rewards/mean", "reward_component_mean[mean]"),
+        ("rewards/", None),
+        ("my_rewards/x/mean", None),
+        ("reward", "reward_raw_mean"),
+        ("something", None),
+    ],
+)
+def test_patterns(key: str, column: str | None) -> None:
+    found = DIALECTS["trl_grpo"].meaning(key)
+    assert (found and found[0]) == column
+
+
+ROWS = [
+    ("ppo_healthy", "objective/kl", "kl_ref_response", "nats/response"),
+    ("ppo_healthy", "policy/entropy_avg", "entropy", "nats/token"),
+    ("ppo_healthy", "objective/scores", "reward_raw_mean", "reward"),
+    ("ppo_healthy", "objective/rlhf_reward", "reward_shaped_mean", "reward"),
+    ("ppo_healthy", "val/ratio", "ratio_mean", "1"),
+    ("ppo_healthy", "policy/approxkl_avg", "kl_old_token", "nats/token"),
+    ("grpo_healthy", "kl", "kl_ref_token", "nats/token"),
+    ("grpo_healthy", "completions/mean_length", "response_length_mean", "tokens"),
+    ("grpo_healthy", "completions/clipped_ratio", "truncation_rate", "fraction"),
+    ("grpo_healthy", "rewards/r_good/mean", "reward_component_mean[r_good]", "reward"),
+    ("grpo_healthy", "grad_norm", "grad_norm", "L2 norm"),
+    ("rloo_healthy", "kl", "kl_ref_token", "nats/token"),
+    ("rloo_healthy", "entropy", "entropy", "nats/token"),
+    ("rloo_healthy", "frac_reward_zero_std", "frac_reward_zero_std", "fraction"),
+    ("dpo_healthy", "rewards/margins", "dpo_margin", "nats*beta"),
+    ("dpo_healthy", "logps/chosen", "logp_chosen", "nats/response"),
+    ("dpo_healthy", "rewards/accuracies", "dpo_accuracy", "fraction"),
+    ("dpo_healthy", "loss", "loss_total", "loss"),
+]
+
+
+@pytest.mark.parametrize(("run", "key", "column", "unit"), ROWS)
+def test_real_values_arrive_under_their_canonical_name(
+    run: str, key: str, column: str, unit: str
+) -> None:
+    found = fixture(run)
+    logged = {row["step"]: row[key] for row in log_history(run) if key in row}
+    assert len(logged) >= 50
+    frame = found.metrics.select("step", column).drop_nulls()
+    assert dict(frame.iter_rows()) == logged
+    assert found.columns[column].unit == unit
+    assert [place.key for place in found.columns[column].sources] == [key]
+
+
+@pytest.mark.parametrize(
+    ("run", "step", "column", "value"),
+    [
+        ("ppo_healthy", 1, "reward_raw_mean", 0.640625),
+        ("ppo_healthy", 60, "kl_ref_response", 0.7750212550163269),
+        ("ppo_crashed", 100, "kl_ref_response", 309.281005859375),
+        ("grpo_healthy", 1, "response_length_mean", 15.90625),
+        ("grpo_healthy", 1, "reward_std", 0.378012090921402),
+        ("rloo_healthy", 1, "grad_norm", 7.289504051208496),
+        ("dpo_healthy", 1, "logp_chosen", -71.64134979248047),
+        ("dpo_healthy", 1, "loss_total", 0.6931471824645996),
+    ],
+)
+def test_single_values_copied_from_the_files(
+    run: str, step: int, column: str, value: float
+) -> None:
+    found = fixture(run).metrics.filter(pl.col("step") == step)[column].to_list()
+    assert found == [value]
+
+
+@pytest.mark.parametrize(
+    ("run", "dialect", "algorithm", "estimator"),
+    [
+        ("ppo_healthy", "trl_ppo", "PPO", "k1"),
+        ("ppo_crashed", "trl_ppo", "PPO", "k1"),
+        ("grpo_healthy", "trl_grpo", "GRPO", "k3"),
+        ("grpo_late", "trl_grpo", "GRPO", "k3"),
+        ("grpo_killed", "trl_grpo", "GRPO", "k3"),
+        ("rloo_healthy", "trl_rloo", "RLOO", "k1"),
+        ("dpo_healthy", "trl_dpo", "DPO", None),
+    ],
+)
+def test_real_runs_are_recognised(
+    run: str, dialect: str, algorithm: str, estimator: str | None
+) -> None:
+    found = fixture(run)
+    assert (found.framework, found.dialect, found.algorithm) == ("TRL", dialect, algorithm)
+    kl = "kl_ref_response" if algorithm == "PPO" else "kl_ref_token"
+    assert (found.columns[kl].estimator if kl in found.columns else None) == estimator
+
+
+def without_config(tmp_path: Path, run: str, *, above: float = -math.inf) -> Run:
+    rows = [row for row in log_history(run) if row.get("kl", 0.0) >= above]
+    return read_runs(write_jsonl(tmp_path / "log.jsonl", rows))[0]
+
+
+def test_without_a_configuration_the_estimator_stays_open(tmp_path: Path) -> None:
+    found = without_config(tmp_path, "grpo_healthy")
+    assert found.algorithm == "GRPO or RLOO"
+    assert found.columns["kl_ref_token"].estimator == "k1 or k3"
+    assert found.columns["kl_ref_token"].unit == "nats/token"
+
+
+def test_without_a_configuration_a_negative_kl_tells_rloo(tmp_path: Path) -> None:
+    assert min(row.get("kl", 0.0) for row in log_history("rloo_healthy")) < 0
+    assert without_config(tmp_path, "rloo_healthy").algorithm == "RLOO"
+    assert without_config(tmp_path, "rloo_healthy", above=0.0).algorithm == "GRPO or RLOO"
+
+
+@pytest.mark.parametrize("named", ["grpo", "rloo"])
+def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
+    rows = log_history("grpo_healthy")
+    write_jsonl(tmp_path / "log.jsonl", rows)
+    (tmp_path / "run_config.json").write_text(json.dumps({"k": named}), encoding="utf-8")
+    found = read_runs(tmp_path)[0]
+    assert found.dialect == f"trl_{named}"
+    assert found.columns["kl_ref_token"].estimator == {"grpo": "k3", "rloo": "k1"}[named]
+
+
+@pytest.mark.parametrize(
+    ("extra", "algorithm"),
+    [
+        pytest.param({"log_odds_ratio": -0.5, "log_odds_chosen": 1.0}, "ORPO", id="ORPO"),
+        pytest.param({"kl": 0.5}, "KTO", id="KTO"),
+    ],
+)
+def test_a_preference_log_of_another_trainer_is_generic(
+    tmp_path: Path, extra: dict[str, Any], algorithm: str
+) -> None:
+    write_jsonl(tmp_path / "log.jsonl", [{**row, **extra} for row in log_history("dpo_healthy")])
+    (tmp_path / "args.json").write_text(json.dumps({"algorithm": algorithm}), encoding="utf-8")
+    found = read_runs(tmp_path)[0]
+    assert (found.dialect, found.framework, found.algorithm) == ("generic", "unknown", algorithm)
+    assert found.columns["dpo_margin"].unit == "unknown"
+    assert "logp_chosen" not in found.columns

@@ -1,0 +1,30 @@
+import json
+import sys
+
+import pytest
+
+from rlhfdoctor.errors import BadProfile, DoctorError, UnreadableRun, need
+
+
+@pytest.mark.parametrize("kind", [DoctorError, UnreadableRun, BadProfile])
+def test_an_error_keeps_what_is_wrong_and_what_to_do_apart(kind: type[DoctorError]) -> None:
+    error = kind("it broke", "mend it")
+    assert isinstance(error, DoctorError)
+    assert (error.message, error.hint, str(error)) == ("it broke", "mend it", "it broke")
+
+
+def test_what_is_needed_is_imported() -> None:
+    assert need("json", extra="recompute", purpose="reading") is json
+
+
+def test_what_is_missing_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DoctorError) as caught:
+        need("torch", extra="recompute", purpose="scoring samples")
+    assert caught.value.message == (
+        "scoring samples needs the package torch, which is not installed"
+    )
+    assert caught.value.hint == "pip install 'rlhfdoctor[recompute]'"
+    assert isinstance(caught.value.__cause__, ImportError)

@@ -1,0 +1,870 @@
+import json
+import math
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rlhfdoctor.errors import DoctorError, UnreadableRun
+from rlhfdoctor.model import Location, Run, Sample
+from rlhfdoctor.runs import CONTAINERS, read_runs, read_samples_as_run
+from tests.builders import FIXTURES, log_history, write_jsonl, write_state
+
+Record = Mapping[str, Any]
+
+
+def only(path: Path, **arguments: Any) -> Run:
+    found = read_runs(path, **arguments)
+    assert len(found) == 1
+    return found[0]
+
+
+def column(run: Run, name: str) -> dict[int, float | None]:
+    return dict(run.metrics.select("step", name).iter_rows())
+
+
+def told(run: Run) -> str:
+    return "\n".join(f"{note.where}: {note.text}" for note in run.notes)
+
+
+def losses(*values: float, first: int = 1) -> list[dict[str, Any]]:
+    return [{"step": step, "loss": value} for step, value in enumerate(values, start=first)]
+
+
+# Several files of one run
+
+
+def test_copies_in_checkpoints_are_recorded_once_and_not_noted(tmp_path: Path) -> None:
+    rows = losses(1.0, 0.9, 0.8, 0.7)
+    write_state(tmp_path, rows, global_step=4)
+    write_state(tmp_path / "checkpoint-2", rows[:2], global_step=2)
+    write_state(tmp_path / "checkpoint-4", rows, global_step=4)
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 1.0, 2: 0.9, 3: 0.8, 4: 0.7}
+    assert run.observations.height == 4
+    assert set(run.observations["source"]) == {"trainer_state.json"}
+    assert "disagree" not in told(run)
+    assert {source.file for source in run.sources if source.reader == "trainer_state"} == {
+        "trainer_state.json",
+        "checkpoint-2/trainer_state.json",
+        "checkpoint-4/trainer_state.json",
+    }
+
+
+def test_the_youngest_copy_wins_key_by_key(tmp_path: Path) -> None:
+    write_state(
+        tmp_path,
+        [{"step": 1, "loss": 9.0, "grad_norm": 0.5}, {"step": 2, "loss": 8.0}],
+        global_step=2,
+    )
+    write_state(
+        tmp_path / "checkpoint-30",
+        [{"step": 1, "loss": 1.0, "learning_rate": 0.1}, {"step": 3, "loss": 3.0}],
+        global_step=30,
+    )
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 1.0, 2: 8.0, 3: 3.0}
+    assert column(run, "grad_norm") == {1: 0.5, 2: None, 3: None}
+    assert column(run, "lr") == {1: 0.1, 2: None, 3: None}
+    assert "loss: files disagree at 1 steps, first at 1; the youngest file is kept" in told(run)
+
+
+@pytest.mark.parametrize(
+    ("old", "young", "first"),
+    [
+        pytest.param([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], None, id="equal copies"),
+        pytest.param([1.0], [1.0 + 1e-7], None, id="rounding to float32"),
+        pytest.param([1e-12], [1e-12 * (1 + 1e-7)], None, id="rounding of a small number"),
+        pytest.param([math.nan], [math.nan], None, id="NaN in both"),
+        pytest.param([1.0, 2.0, 3.0], [1.0, 2.5, 4.0], 2, id="another number from step 2"),
+        pytest.param([1.0, 2.0], [1.0, 2.00001], 2, id="a difference beyond rounding"),
+        pytest.param([1.0, math.nan], [1.0, 2.0], 2, id="NaN against a number"),
+        pytest.param([0.0], [1e-9], 1, id="zero against next to nothing"),
+        pytest.param([-1.0], [1.0], 1, id="another sign"),
+    ],
+)
+def test_disagreements_are_noted_with_their_first_step(
+    tmp_path: Path, old: list[float], young: list[float], first: int | None
+) -> None:
+    write_state(tmp_path / "checkpoint-1", losses(*old), global_step=1)
+    write_state(tmp_path, losses(*young), global_step=9)
+    run = only(tmp_path)
+    assert list(column(run, "loss_total").values()) == pytest.approx(young, nan_ok=True, rel=1e-12)
+    if first is None:
+        assert "disagree" not in told(run)
+    else:
+        assert f"first at {first}; the youngest file is kept" in told(run)
+
+
+def test_the_trainers_state_wins_over_a_log_of_its_own(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "zzz_log.jsonl", losses(5.0, 6.0, 7.0))
+    write_state(tmp_path, losses(1.0, 2.0), global_step=2)
+    assert column(only(tmp_path), "loss_total") == {1: 1.0, 2: 2.0, 3: 7.0}
+
+
+def test_two_logs_with_different_keys_are_one_table(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", losses(1.0, 2.0))
+    write_jsonl(tmp_path / "b.jsonl", [{"step": 2, "reward": 0.5}, {"step": 5, "reward": 0.75}])
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 1.0, 2: 2.0, 5: None}
+    assert column(run, "reward_raw_mean") == {1: None, 2: 0.5, 5: 0.75}
+    assert run.logged_steps == 3
+    assert (run.first_step, run.last_step) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a.jsonl", "b.jsonl", "c.jsonl"),
+        ("c.jsonl", "b.jsonl", "a.jsonl"),
+        ("b.jsonl", "c.jsonl", "a.jsonl"),
+    ],
+)
+def test_the_order_of_files_changes_nothing(tmp_path: Path, names: Sequence[str]) -> None:
+    rows = log_history("grpo_healthy")
+    thirds = (rows[:50], rows[40:90], rows[80:])
+    for part, name in zip(thirds, names, strict=True):
+        write_jsonl(tmp_path / name, part)
+    run = only(tmp_path, dialect="trl_grpo")
+    write_jsonl(tmp_path / "whole" / "log.jsonl", rows)
+    whole = only(tmp_path / "whole", dialect="trl_grpo")
+    assert run.metrics.equals(whole.metrics)
+    assert sorted(run.columns) == sorted(whole.columns)
+    assert "disagree" not in told(run)
+
+
+def test_renamed_checkpoints_change_nothing(tmp_path: Path) -> None:
+    rows = log_history("grpo_healthy")
+    frames = []
+    for number, (early, late) in enumerate(
+        (("checkpoint-2", "checkpoint-9"), ("checkpoint_0009", "checkpoint_0002"))
+    ):
+        folder = tmp_path / str(number)
+        changed = [{**row, "loss": 1.0} for row in rows]
+        write_state(folder / early, rows[:40], global_step=40)
+        write_state(folder / late, changed[:80], global_step=80)
+        run = only(folder)
+        assert "loss: files disagree at 40 steps, first at 1" in told(run)
+        assert set(column(run, "loss_total").values()) == {1.0}
+        frames.append(run.metrics)
+    assert frames[0].equals(frames[1])
+
+
+# Steps
+
+
+def test_a_step_twice_in_one_file_merges_key_by_key(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "log.jsonl",
+        [
+            {"step": 1, "loss": 1.0, "grad_norm": 0.5},
+            {"step": 1, "loss": 2.0, "reward": 3.0},
+            {"step": 1, "loss": None},
+            {"step": 2, "loss": 4.0},
+        ],
+    )
+    run = only(path)
+    assert run.metrics.to_dicts() == [
+        {"step": 1, "epoch": None, "grad_norm": 0.5, "loss_total": 2.0, "reward_raw_mean": 3.0},
+        {"step": 2, "epoch": None, "grad_norm": None, "loss_total": 4.0, "reward_raw_mean": None},
+    ]
+    assert run.logged_steps == 2
+    assert run.notes == ()
+
+
+def test_a_step_that_goes_back_is_noted_and_the_later_rows_kept(tmp_path: Path) -> None:
+    rows = [*losses(1.0, 2.0, 3.0), *losses(20.0, 30.0, 40.0, first=2)]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "loss_total") == {1: 1.0, 2: 20.0, 3: 30.0, 4: 40.0}
+    assert told(run) == "log.jsonl: the step goes back 1 times; the later rows are kept"
+    segments = run.observations.sort("line")["segment"].to_list()
+    assert segments == [0, 0, 0, 1, 1, 1]
+
+
+def test_steps_that_begin_at_zero_or_jump_are_kept(tmp_path: Path) -> None:
+    rows = [{"step": step, "loss": 1.0} for step in (0, 10, 500)]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert run.metrics["step"].to_list() == [0, 10, 500]
+    assert run.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "unit", "note"),
+    [
+        pytest.param(
+            [{"loss": 1}, {"loss": 2}, {"loss": 3}],
+            [1, 2, 3],
+            "row",
+            "no step is logged; the rows were numbered from 1",
+            id="no step at all",
+        ),
+        pytest.param(
+            [{"step": 5, "loss": 1}, {"loss": 2}, {"loss": 3}],
+            [1, 2, 3],
+            "row",
+            "most rows carry no step; the rows were numbered from 1",
+            id="a step in one row of three",
+        ),
+        pytest.param(
+            [{"step": 5, "loss": 1}, {"loss": 2}],
+            [5],
+            "step",
+            "1 rows carry no step and were left out",
+            id="a step in half the rows",
+        ),
+        pytest.param([{"step": 5, "loss": 1}], [5], "step", "", id="a step in every row"),
+    ],
+)
+def test_rows_without_a_step(
+    tmp_path: Path, rows: list[Record], steps: list[int], unit: str, note: str
+) -> None:
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert run.metrics["step"].to_list() == steps
+    assert run.step_unit == unit
+    assert told(run) == (f"log.jsonl: {note}" if note else "")
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param("null", None, id="null stays null"),
+        pytest.param("NaN", math.nan, id="NaN stays NaN"),
+        pytest.param('"NaN"', math.nan, id="a NaN string becomes NaN"),
+        pytest.param("Infinity", math.inf, id="infinity stays infinite"),
+        pytest.param("-Infinity", -math.inf, id="minus infinity, too"),
+        pytest.param("0", 0.0, id="zero stays zero"),
+    ],
+)
+@pytest.mark.parametrize("form", ["log.jsonl", "trainer_state.json"])
+def test_nothing_is_filled_in(
+    tmp_path: Path, form: str, written: str, expected: float | None
+) -> None:
+    rows = [f'{{"step": 1, "loss": {written}, "kl": 1}}', '{"step": 2, "loss": 0.5, "kl": 1}']
+    text = "\n".join(rows) if form == "log.jsonl" else f'{{"log_history": [{",".join(rows)}]}}'
+    (tmp_path / form).write_text(text, encoding="utf-8")
+    run = only(tmp_path)
+    value = run.metrics["loss_total"].to_list()[0]
+    assert value is None if expected is None else value == pytest.approx(expected, nan_ok=True)
+    observed = run.observations.filter(pl.col("key") == "loss")
+    assert observed.height == (1 if expected is None else 2)
+
+
+def test_a_key_that_is_null_throughout_is_no_column(tmp_path: Path) -> None:
+    rows = [{"step": step, "loss": 1.0, "reward": None} for step in (1, 2)]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert "reward_raw_mean" not in run.columns
+    assert "reward_raw_mean" not in run.metrics.columns
+
+
+def test_a_key_that_first_appears_at_row_5000_is_a_column(tmp_path: Path) -> None:
+    rows: list[Record] = [*losses(*[0.5] * 4999), {"step": 5000, "loss": 0.5, "kl": 0.125}]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows), mapping={"kl": "kl_ref_token"})
+    assert column(run, "kl_ref_token")[5000] == 0.125
+    assert run.columns["kl_ref_token"].sources == (Location("log.jsonl", key="kl"),)
+    assert run.logged_steps == 5000
+
+
+def test_of_two_keys_with_one_meaning_the_first_listed_wins(tmp_path: Path) -> None:
+    rows = [
+        {"step": 1, "mean_reward": 2.0, "reward": 1.0},
+        {"step": 2, "mean_reward": 2.0},
+    ]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "reward_raw_mean") == {1: 1.0, 2: 2.0}
+    keys = {place.key for place in run.columns["reward_raw_mean"].sources}
+    assert keys == {"reward", "mean_reward"}
+
+
+def test_evaluation_rows_are_columns_of_their_own(tmp_path: Path) -> None:
+    rows = [
+        {"step": 1, "epoch": 0.5, "loss": 1.0},
+        {"step": 2, "epoch": 1.0, "eval_loss": 3.0, "eval_reward": 0.25},
+        {"step": 2, "epoch": 1.0, "loss": 2.0},
+        {"step": 4, "epoch": 2.0, "eval_loss": 4.0},
+    ]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "loss_total") == {1: 1.0, 2: 2.0, 4: None}
+    assert column(run, "eval_loss_total") == {1: None, 2: 3.0, 4: 4.0}
+    assert column(run, "eval_reward_raw_mean") == {1: None, 2: 0.25, 4: None}
+    assert column(run, "epoch") == {1: 0.5, 2: 1.0, 4: 2.0}
+    assert run.columns["eval_loss_total"].metric == "loss_total"
+    assert run.logged_steps == 2
+    assert run.observations.filter(pl.col("split") == "eval").height == 3
+
+
+def test_a_prefix_train_is_taken_off(tmp_path: Path) -> None:
+    rows = [{"train/global_step": 3, "train/epoch": 0.5, "train/grad_norm": 2.0, "train/lr": 0.1}]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "grad_norm") == {3: 2.0}
+    assert column(run, "lr") == {3: 0.1}
+    assert run.columns["lr"].sources[0].key == "train/lr"
+
+
+def test_columns_keep_unit_estimator_reduction_and_sources() -> None:
+    found = only(FIXTURES / "grpo_late").columns["kl_ref_token"]
+    assert (found.unit, found.estimator, found.reduction) == ("nats/token", "k3", "token mean")
+    assert not found.derived
+    assert Location("trainer_state.json", key="kl") in found.sources
+
+
+def test_unmapped_keys_are_listed_with_their_first_place(tmp_path: Path) -> None:
+    rows: list[Record] = [
+        {"step": 1, "loss": 1.0},
+        {"step": 2, "my/own": 7.0, "a": {"b": 1}},
+        {"step": 3, "my/own": 8.0},
+    ]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert run.unmapped == {
+        "my/own": Location("log.jsonl", key="my/own", line=2),
+        "a/b": Location("log.jsonl", key="a/b", line=2),
+    }
+    assert "my/own" in run.observations["key"].to_list()
+    assert run.metrics.columns == ["step", "epoch", "loss_total"]
+
+
+def test_a_row_of_unmapped_keys_is_no_logged_step(tmp_path: Path) -> None:
+    run = only(write_jsonl(tmp_path / "log.jsonl", [*losses(1.0), {"step": 2, "own": 1.0}]))
+    assert run.logged_steps == 1
+    assert run.last_step == 1
+
+
+def test_keys_called_like_index_columns_stay_apart(tmp_path: Path) -> None:
+    record = {"step": 4, "loss": 1.0, "line": 9.0, "source": 8.0, "split": 7.0, "order": 6.0}
+    run = only(write_jsonl(tmp_path / "log.jsonl", [record]))
+    assert set(run.unmapped) == {"line", "source", "split", "order"}
+    assert run.observations["line"].to_list() == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("run", "offset"),
+    [("grpo_healthy", 1), ("rloo_healthy", 1), ("ppo_healthy", 1), ("dpo_healthy", 1)],
+)
+def test_trl_logs_a_step_ahead(run: str, offset: int) -> None:
+    assert only(FIXTURES / run).log_offset == offset
+
+
+def test_an_unknown_trainer_is_given_no_offset(tmp_path: Path) -> None:
+    assert only(write_jsonl(tmp_path / "log.jsonl", losses(1.0))).log_offset == 0
+
+
+# Configuration
+
+
+def test_settings_come_from_the_configuration(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    (tmp_path / "args.json").write_text(
+        json.dumps({"steps": 400, "beta": 0.04, "algo": "grpo"}), encoding="utf-8"
+    )
+    run = only(tmp_path)
+    assert run.number("planned_steps") == 400.0
+    assert run.number("kl_coef") == 0.04
+    assert run.number("algorithm") is None
+    assert run.number("seed") is None
+    assert run.algorithm == "GRPO"
+    assert run.config["planned_steps"].where == Location("args.json", key="steps")
+
+
+@pytest.mark.parametrize("name", ["args.json", "run_config.json"])
+def test_the_trainers_state_wins_over_a_script(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"max_steps": 400, "beta": 0.1}', encoding="utf-8")
+    write_state(tmp_path, losses(1.0), max_steps=300, global_step=1)
+    run = only(tmp_path)
+    assert run.number("planned_steps") == 300.0
+    assert run.number("kl_coef") == 0.1
+    assert run.config["planned_steps"].where.file == "trainer_state.json"
+
+
+def test_of_several_states_the_youngest_tells_the_settings(tmp_path: Path) -> None:
+    write_state(tmp_path / "checkpoint-50", losses(1.0), max_steps=100, global_step=50)
+    write_state(tmp_path / "checkpoint-9", losses(1.0), max_steps=200, global_step=9)
+    run = only(tmp_path)
+    assert run.number("planned_steps") == 100.0
+    assert run.number("updates_done") == 50.0
+
+
+def test_a_run_that_was_killed_still_tells_what_was_planned() -> None:
+    run = only(FIXTURES / "grpo_killed")
+    assert run.number("planned_steps") == 400.0
+    assert run.last_step == 30
+
+
+# Where runs begin and end
+
+
+def test_a_folder_of_runs_is_several_runs(tmp_path: Path) -> None:
+    for name in ("b", "a", "deep/er/c"):
+        write_state(tmp_path / name, losses(1.0, 2.0))
+        write_jsonl(tmp_path / name / "samples.jsonl", [{"step": 1, "response": name}])
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == ["a", "b", "c"]
+    assert [run.path for run in runs] == [str(tmp_path / name) for name in ("a", "b", "deep/er/c")]
+    for run in runs:
+        assert {source.file for source in run.sources} == {"trainer_state.json", "samples.jsonl"}
+        assert run.samples.collect()["response"].to_list() == [
+            run.path.removeprefix(f"{tmp_path}/")
+        ]
+
+
+def test_a_folder_of_runs_tells_what_is_none(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_state(tmp_path / name, losses(1.0))
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "args.json").write_text("{}", encoding="utf-8")
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == ["a", "b"]
+    assert told(runs[0]) == "c: holds no log and no samples; not a run"
+
+
+@pytest.mark.parametrize("container", sorted(CONTAINERS))
+def test_containers_belong_to_the_run_above(tmp_path: Path, container: str) -> None:
+    write_state(tmp_path, losses(1.0, 2.0))
+    write_jsonl(tmp_path / container / "more.jsonl", [{"step": 2, "reward": 0.5}])
+    run = only(tmp_path)
+    assert run.path == str(tmp_path)
+    assert column(run, "reward_raw_mean") == {1: None, 2: 0.5}
+
+
+def test_containers_and_checkpoints_of_several_runs(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / name / "logs" / "log.jsonl", losses(1.0, 2.0))
+        write_jsonl(tmp_path / name / "samples" / "s.jsonl", [{"step": 1, "response": name}])
+        write_state(tmp_path / name / "checkpoints" / "checkpoint-2", losses(1.0, 2.0))
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == ["a", "b"]
+    for run in runs:
+        assert run.sample_count == 1
+        assert [item.path for item in run.checkpoints] == ["checkpoints/checkpoint-2"]
+
+
+def test_one_run_below_the_folder_is_the_folder(tmp_path: Path) -> None:
+    write_state(tmp_path / "out" / "v0", losses(1.0))
+    run = only(tmp_path)
+    assert run.path == str(tmp_path)
+    assert [source.file for source in run.sources] == ["out/v0/trainer_state.json"]
+
+
+def test_hidden_folders_are_left_alone(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    write_jsonl(tmp_path / ".cache" / "log.jsonl", losses(9.0, 9.0))
+    run = only(tmp_path)
+    assert [source.file for source in run.sources] == ["log.jsonl"]
+
+
+def test_checkpoints_are_ordered_by_step_and_dated_by_the_log() -> None:
+    run = only(FIXTURES / "grpo_late")
+    assert [item.step for item in run.checkpoints] == [20, 40, 60]
+    assert [item.path for item in run.checkpoints] == [
+        "checkpoint-20",
+        "checkpoint-40",
+        "checkpoint-60",
+    ]
+    epochs = dict(run.metrics.select("step", "epoch").iter_rows())
+    assert [item.epoch for item in run.checkpoints] == [epochs[20], epochs[40], epochs[60]]
+
+
+def test_two_checkpoints_of_one_step_are_told_apart(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    for name in ("checkpoint-5", "ckpts/checkpoint-5", "checkpoint-6"):
+        (tmp_path / name).mkdir(parents=True)
+    assert [item.name for item in only(tmp_path).checkpoints] == [
+        "checkpoint-5",
+        "ckpts/checkpoint-5",
+        "checkpoint-6",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "replacement"),
+    [("r_good", "r_x"), ("r_good", "\u5956\u52b1"), ("r_good", "a/b c[0]")],
+)
+def test_names_of_folders_and_rewards_change_nothing_else(
+    tmp_path: Path, name: str, replacement: str
+) -> None:
+    text = (FIXTURES / "grpo_healthy" / "trainer_state.json").read_text(encoding="utf-8")
+    frames = []
+    for folder, content in (("first", text), ("run of tuesday", text.replace(name, replacement))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "trainer_state.json").write_text(content, encoding="utf-8")
+        frames.append(only(tmp_path / folder).metrics)
+    one, other = frames
+    assert f"reward_component_mean[{replacement}]" in other.columns
+    renamed = one.rename(
+        {
+            f"reward_component_{what}[{name}]": f"reward_component_{what}[{replacement}]"
+            for what in ("mean", "std")
+        }
+    )
+    assert renamed.select(sorted(renamed.columns)).equals(other.select(sorted(other.columns)))
+
+
+# Links, special files, unreadable files
+
+
+def test_a_link_to_outside_is_noted_and_not_followed(tmp_path: Path) -> None:
+    outside = write_jsonl(tmp_path / "outside" / "log.jsonl", losses(9.0))
+    run_folder = tmp_path / "run"
+    write_jsonl(run_folder / "log.jsonl", losses(1.0))
+    (run_folder / "linked.jsonl").symlink_to(outside)
+    (run_folder / "folder").symlink_to(outside.parent)
+    (run_folder / "checkpoint-9").symlink_to(outside.parent)
+    run = only(run_folder)
+    assert [source.file for source in run.sources] == ["log.jsonl"]
+    assert run.checkpoints == ()
+    assert sorted(told(run).splitlines()) == [
+        f"{name}: is a link to outside the run folder; not followed"
+        for name in ("checkpoint-9", "folder", "linked.jsonl")
+    ]
+
+
+def test_a_link_inside_the_run_is_read(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "data" / "x", losses(1.0, 2.0))
+    (tmp_path / "log.jsonl").symlink_to(tmp_path / "data" / "x")
+    assert column(only(tmp_path), "loss_total") == {1: 1.0, 2: 2.0}
+
+
+def test_a_run_behind_a_link_is_read(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "real" / "log.jsonl", losses(1.0))
+    (tmp_path / "latest").symlink_to(tmp_path / "real")
+    run = only(tmp_path / "latest")
+    assert run.last_step == 1
+    assert run.notes == ()
+
+
+def test_a_link_to_nowhere_is_noted(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nothing")
+    assert told(only(tmp_path)) == (
+        "gone.jsonl: cannot be opened (No such file or directory); not read"
+    )
+
+
+@pytest.fixture
+def seconds() -> Iterator[None]:
+    """End a test that blocks: a FIFO without a writer would do so for ever."""
+
+    def blocked(signum: int, frame: object) -> None:
+        raise AssertionError("reading blocked")
+
+    before = signal.signal(signal.SIGALRM, blocked)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_fifo_does_not_block(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    os.mkfifo(tmp_path / "more.jsonl")
+    (tmp_path / "checkpoint-1").mkdir()
+    os.mkfifo(tmp_path / "checkpoint-1" / "model.safetensors")
+    run = only(tmp_path)
+    assert {source.file for source in run.sources} == {"log.jsonl", "checkpoint-1"}
+    assert not run.checkpoints[0].complete
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_fifo_alone_is_no_run(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.jsonl")
+    with pytest.raises(UnreadableRun):
+        read_runs(tmp_path / "log.jsonl")
+
+
+def test_a_file_that_cannot_be_opened_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    write_jsonl(tmp_path / "locked.jsonl", losses(9.0))
+    opened = Path.open
+
+    def refuse(self: Path, *arguments: Any, **named: Any) -> Any:
+        if self.name == "locked.jsonl":
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    run = only(tmp_path)
+    assert told(run) == "locked.jsonl: cannot be opened (Permission denied); not read"
+    assert column(run, "loss_total") == {1: 1.0}
+
+
+# What the user states
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [
+        ("kl_ref_token", "nats/token"),
+        ("kl_ref_response", "nats/response"),
+        ("kl_unknown", "unknown"),
+    ],
+)
+def test_a_mapping_states_the_unit(tmp_path: Path, metric: str, unit: str) -> None:
+    rows = [{"step": step, "kl": 0.5, "own": 2.0} for step in (1, 2)]
+    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    run = only(path, mapping={"kl": metric})
+    assert column(run, metric) == {1: 0.5, 2: 0.5}
+    assert run.columns[metric].unit == unit
+    assert run.columns[metric].reduction == "stated by the user"
+    assert set(run.unmapped) == {"own"}
+
+
+def test_a_mapping_wins_over_the_dialect(tmp_path: Path) -> None:
+    path = write_state(tmp_path, log_history("grpo_healthy"))
+    run = only(path, mapping={"kl": "kl_old_token", "rewards/r_good/mean": "reward_shaped_mean"})
+    assert "kl_ref_token" not in run.columns
+    assert run.columns["kl_old_token"].sources[0].key == "kl"
+    assert run.columns["reward_shaped_mean"].unit == "reward"
+
+
+@pytest.mark.parametrize(
+    ("metric", "meant"),
+    [
+        ("kl_ref_tokens", "; did you mean kl_ref_token?"),
+        ("entropi", "; did you mean entropy?"),
+        ("zzzzzz", ""),
+    ],
+)
+def test_a_mapping_to_an_unknown_metric(tmp_path: Path, metric: str, meant: str) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    with pytest.raises(DoctorError) as caught:
+        read_runs(path, mapping={"loss": metric})
+    assert caught.value.message == f"--map: no metric is called {metric}{meant}"
+    assert "--map kl=kl_ref_token" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("trl_gpro", "; did you mean trl_grpo?"), ("zzzzzz", "")],
+)
+def test_an_unknown_dialect(tmp_path: Path, name: str, meant: str) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    with pytest.raises(DoctorError) as caught:
+        read_runs(path, dialect=name)
+    assert caught.value.message == f"no dialect is called {name}{meant}"
+    assert caught.value.hint == "known are generic, trl_dpo, trl_grpo, trl_ppo, trl_rloo"
+
+
+def test_a_dialect_can_be_forced(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", [{"step": 1, "kl": 0.5}])
+    assert only(path).dialect == "generic"
+    run = only(path, dialect="trl_rloo")
+    assert (run.dialect, run.algorithm, run.framework) == ("trl_rloo", "RLOO", "TRL")
+    assert run.columns["kl_ref_token"].estimator == "k1"
+
+
+def test_marks_that_contradict_need_a_dialect(tmp_path: Path) -> None:
+    row = {"step": 1, **log_history("grpo_healthy")[0], **log_history("ppo_healthy")[0]}
+    path = write_jsonl(tmp_path / "log.jsonl", [row])
+    with pytest.raises(DoctorError) as caught:
+        read_runs(path)
+    assert "the marks of several trainers: trl_grpo, trl_ppo, trl_rloo" in caught.value.message
+    assert "--dialect" in caught.value.hint
+    assert only(path, dialect="trl_ppo").algorithm == "PPO"
+
+
+# Samples
+
+
+def test_samples_are_a_lazy_frame_with_every_field(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    write_jsonl(
+        tmp_path / "samples.jsonl",
+        [
+            {"step": 3, "response": "a b", "token_ids": [1, 2], "logprobs": [-1, -2], "reward": 1},
+            {"step": 3, "response": "c", "rewards": {"y": 2.5, "x": 1}, "truncated": False},
+        ],
+    )
+    run = only(tmp_path)
+    assert isinstance(run.samples, pl.LazyFrame)
+    frame = run.samples.collect()
+    assert set(frame.columns) == {"source", *(item.name for item in fields(Sample))}
+    assert run.sample_count == 2
+    assert frame["source"].to_list() == ["samples.jsonl"] * 2
+    assert frame["line"].to_list() == [1, 2]
+    assert frame["token_ids"].to_list() == [[1, 2], None]
+    assert frame["logprobs"].to_list() == [[-1.0, -2.0], None]
+    assert frame["reward_components"].to_list() == [None, "x=1, y=2.5"]
+    assert frame["truncated"].to_list() == [None, False]
+
+
+def test_further_sample_files_belong_to_every_run(tmp_path: Path) -> None:
+    extra = write_jsonl(tmp_path / "elsewhere" / "x.txt", [{"step": 2, "response": "far"}])
+    write_jsonl(tmp_path / "run" / "log.jsonl", losses(1.0))
+    write_jsonl(tmp_path / "run" / "s.jsonl", [{"step": 1, "response": "near"}])
+    frame = only(tmp_path / "run", samples=[extra]).samples.collect()
+    assert dict(frame.select("source", "response").iter_rows()) == {
+        str(extra): "far",
+        "s.jsonl": "near",
+    }
+
+
+def test_a_further_sample_file_that_is_missing(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    with pytest.raises(UnreadableRun) as caught:
+        read_runs(path, samples=[tmp_path / "none.jsonl"])
+    assert caught.value.message == f"no such file: {tmp_path / 'none.jsonl'}"
+    assert "--samples" in caught.value.hint
+
+
+def test_samples_alone_are_a_run_without_a_log(tmp_path: Path) -> None:
+    run = only(write_jsonl(tmp_path / "s.jsonl", [{"step": 1, "response": "x"}]))
+    assert (run.logged_steps, run.sample_count) == (0, 1)
+    assert (run.first_step, run.last_step) == (None, None)
+    assert (run.dialect, run.step_unit) == ("generic", "step")
+    assert run.columns == {}
+
+
+def test_one_sample_file_as_a_run(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "odd name", [{"my text": "a"}, {"my text": "b"}, {"x": 1}])
+    run = read_samples_as_run(path, "my text")
+    assert run.samples.collect()["response"].to_list() == ["a", "b"]
+    assert "1 records hold no response" in told(run)
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "."])
+def test_one_sample_file_that_is_none(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnreadableRun, match="no such file") as caught:
+        read_samples_as_run(tmp_path / name)
+    assert caught.value.hint == "give a JSON Lines file of samples"
+
+
+def test_lone_surrogates_in_samples_reach_the_frame_as_text(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text(
+        '{"step": 1, "response": "a\\ud800", "prompt": "\\udfff", "group": "\\ud801"}\n',
+        encoding="utf-8",
+    )
+    frame = only(tmp_path).samples.collect()
+    for name in ("response", "prompt", "group"):
+        assert "\ufffd" in frame[name].to_list()[0]
+
+
+# Nothing to read
+
+
+@pytest.mark.parametrize(
+    ("files", "message", "hint"),
+    [
+        pytest.param(
+            {}, "no log and no samples in", "a run has a trainer_state.json", id="an empty folder"
+        ),
+        pytest.param(
+            {"readme.md": "hi"}, "no log and no samples in", "as JSON Lines", id="other files"
+        ),
+        pytest.param(
+            {"args.json": "{}"},
+            "no log and no samples in",
+            "as JSON Lines",
+            id="a configuration alone",
+        ),
+        pytest.param(
+            {"trainer_state.json": '{"log_history": [{"st'},
+            "nothing was read)",
+            "as JSON Lines",
+            id="a state that was cut",
+        ),
+        pytest.param(
+            {"trainer_state.json": "[" * 100_000},
+            "nested too deeply",
+            "as JSON Lines",
+            id="a state of 100,000 brackets",
+        ),
+        pytest.param(
+            {"log.jsonl": '{"step": 1, "lo'},
+            "last line is cut",
+            "as JSON Lines",
+            id="a log of one cut line",
+        ),
+        pytest.param(
+            {"log.jsonl": ""}, "no log and no samples", "as JSON Lines", id="an empty log"
+        ),
+        pytest.param(
+            {"trainer_state.json": '{"log_history": []}'},
+            "no log and no samples",
+            "as JSON Lines",
+            id="a state before the first log",
+        ),
+    ],
+)
+def test_nothing_to_read(tmp_path: Path, files: dict[str, str], message: str, hint: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableRun) as caught:
+        read_runs(tmp_path)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+
+
+def test_a_missing_path(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableRun) as caught:
+        read_runs(tmp_path / "none")
+    assert caught.value.message == f"no such file or folder: {tmp_path / 'none'}"
+    assert caught.value.hint == "give the folder of a run, or a log"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("notes.txt", "hello", id="a text"),
+        pytest.param("x.jsonl", "", id="an empty file"),
+        pytest.param("x.jsonl", '{"name": "x"}', id="lines without numbers or text"),
+    ],
+)
+def test_a_file_that_no_reader_understands(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableRun) as caught:
+        read_runs(tmp_path / name)
+    assert caught.value.message == f"no reader understands {name}"
+    assert "trainer_state.json" in caught.value.hint
+
+
+def test_a_damaged_file_beside_a_good_one_is_a_note(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0, 2.0))
+    (tmp_path / "trainer_state.json").write_text('{"log_history": [', encoding="utf-8")
+    (tmp_path / "args.json").write_text("[]", encoding="utf-8")
+    write_state(tmp_path / "checkpoint-2", losses(1.0, 2.0))
+    (tmp_path / "checkpoint-2" / "trainer_state.json").write_text("{}", encoding="utf-8")
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 1.0, 2: 2.0}
+    places = {note.where for note in run.notes}
+    assert {"trainer_state.json", "args.json", "checkpoint-2/trainer_state.json"} <= places
+
+
+def test_sources_tell_reader_dialect_and_rows() -> None:
+    run = only(FIXTURES / "grpo_late")
+    found = {source.file: (source.reader, source.dialect, source.rows) for source in run.sources}
+    assert found["trainer_state.json"] == ("trainer_state", "trl_grpo", 201)
+    assert found["checkpoint-40/trainer_state.json"] == ("trainer_state", "trl_grpo", 40)
+    assert found["run_config.json"] == ("config", None, 0)
+    assert found["checkpoint-40"] == ("checkpoints", None, 1)
+    with (FIXTURES / "grpo_late" / "bad_samples.jsonl").open(encoding="utf-8") as lines:
+        assert found["bad_samples.jsonl"] == ("samples", None, sum(1 for _ in lines))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(folder.name for folder in FIXTURES.iterdir() if folder.is_dir())
+)
+def test_every_fixture_is_one_run_whose_record_gives_its_table(name: str) -> None:
+    run = only(FIXTURES / name)
+    assert run.name == name
+    assert run.metrics["step"].is_sorted()
+    assert run.metrics["step"].is_unique().all()
+    last = (
+        run.observations.filter(pl.col("split") == "train")
+        .drop_nulls("metric")
+        .group_by("step", "metric", maintain_order=True)
+        .agg(pl.col("value").last())
+    )
+    assert last.height > 0
+    for step, metric, value in last.iter_rows():
+        found = run.metrics.filter(pl.col("step") == step)[metric].to_list()
+        assert found == [value]

@@ -1,0 +1,286 @@
+import math
+import statistics
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlhfdoctor.series import (
+    CHI2_95,
+    correlation,
+    end_level,
+    halves_differ,
+    noise,
+    onset,
+    start_level,
+    stretches,
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "start", "end"),
+    [
+        pytest.param([3.0], 3.0, 3.0, id="one value is both"),
+        pytest.param([1.0, 2.0], 1.5, 1.5, id="two values meet in the middle"),
+        pytest.param([1.0, 100.0, 2.0, 3.0, -50.0, 7.0, 8.0], 2.0, 3.0, id="spikes do not count"),
+        pytest.param([float(n) for n in range(11)], 2.0, 8.0, id="the first and the last five"),
+    ],
+)
+def test_levels_are_medians_of_five(values: list[float], start: float, end: float) -> None:
+    assert start_level(values) == start
+    assert end_level(values) == end
+
+
+def test_levels_of_another_number_of_rows() -> None:
+    assert start_level([5.0, 1.0, 9.0], 1) == 5.0
+    assert end_level([5.0, 1.0, 9.0], 2) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([], 0.0, id="nothing"),
+        pytest.param([4.0], 0.0, id="one value"),
+        pytest.param([4.0, 4.0, 4.0], 0.0, id="constant"),
+        pytest.param([1.0, 3.0], 1.4826 * 2 / math.sqrt(2), id="one difference"),
+        pytest.param([0.0, 1.0, 0.0, 1.0, 900.0], 1.4826 / math.sqrt(2), id="blind to one jump"),
+    ],
+)
+def test_noise(values: list[float], expected: float) -> None:
+    assert noise(values) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "patience", "expected"),
+    [
+        pytest.param("", 2, [], id="nothing"),
+        pytest.param(".....", 2, [], id="never"),
+        pytest.param(".##..", 2, [(1, 2)], id="just patience"),
+        pytest.param(".#..#", 2, [], id="never for long enough"),
+        pytest.param("...##", 2, [(3, 4)], id="at the end"),
+        pytest.param("....#", 2, [], id="too short at the end"),
+        pytest.param("#####", 2, [(0, 4)], id="always"),
+        pytest.param("##.##", 2, [(0, 4)], id="one row between is one stretch"),
+        pytest.param("##..##", 2, [(0, 1), (4, 5)], id="patience rows between are two"),
+        pytest.param("###..###", 3, [(0, 7)], id="two rows between under a patience of three"),
+        pytest.param("##.##.##", 2, [(0, 7)], id="three become one"),
+        pytest.param("###.#..###", 3, [(0, 2), (7, 9)], id="a short run is no bridge"),
+        pytest.param(".#.#.", 1, [(1, 1), (3, 3)], id="under a patience of one nothing merges"),
+    ],
+)
+def test_stretches(pattern: str, patience: int, expected: list[tuple[int, int]]) -> None:
+    values = [1.0 if character == "#" else 0.0 for character in pattern]
+    assert stretches(values, lambda value: value > 0.5, patience) == expected
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(1, 6))
+@settings(deadline=None, max_examples=200)
+def test_stretches_cover_every_long_run_and_no_gap_of_patience(
+    holds: list[bool], patience: int
+) -> None:
+    found = stretches([float(value) for value in holds], lambda value: value > 0.5, patience)
+    inside = {index for first, last in found for index in range(first, last + 1)}
+    for start in range(len(holds) - patience + 1):
+        window = range(start, start + patience)
+        if all(holds[index] for index in window):
+            assert inside.issuperset(window)
+        if not any(holds[index] for index in window):
+            assert not inside.intersection(window)
+    for (_, before), (after, _) in pairwise(found):
+        assert after - before - 1 >= patience
+    for first, last in found:
+        assert all(holds[first : first + patience])
+        assert all(holds[last - patience + 1 : last + 1])
+
+
+def test_halves_differ_is_welch() -> None:
+    early, late = [1.0, 2.0, 4.0], [7.0, 7.5, 9.0, 11.0]
+    error = math.sqrt(statistics.variance(early) / 3 + statistics.variance(late) / 4)
+    expected = (statistics.mean(late) - statistics.mean(early)) / error
+    assert halves_differ(early + late) == pytest.approx(expected)
+    assert halves_differ([-value for value in early + late]) == pytest.approx(-expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([], 0.0, id="nothing"),
+        pytest.param([1.0, 2.0, 3.0], 0.0, id="three values"),
+        pytest.param([5.0] * 8, 0.0, id="constant"),
+        pytest.param([1.0, 1.0, 2.0, 2.0], math.inf, id="a clean step up"),
+        pytest.param([2.0, 2.0, 1.0, 1.0], -math.inf, id="a clean step down"),
+    ],
+)
+def test_halves_differ_where_there_is_no_error(values: list[float], expected: float) -> None:
+    assert halves_differ(values) == expected
+
+
+def test_correlation_agrees_with_the_standard_library() -> None:
+    xs, ys = [1.0, 2.0, 4.0, 8.0, 9.0], [3.0, -1.0, 4.0, 1.0, 5.0]
+    assert correlation(xs, ys) == pytest.approx(statistics.correlation(xs, ys))
+    assert correlation(xs, [2 * x + 1 for x in xs]) == pytest.approx(1.0)
+    assert correlation(xs, [-x for x in xs]) == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys"),
+    [
+        pytest.param([1.0, 2.0], [1.0, 2.0], id="two points"),
+        pytest.param([1.0] * 5, [1.0, 2.0, 3.0, 4.0, 5.0], id="a constant x"),
+        pytest.param([1.0, 2.0, 3.0], [7.0] * 3, id="a constant y"),
+    ],
+)
+def test_correlation_that_is_none(xs: list[float], ys: list[float]) -> None:
+    assert correlation(xs, ys) is None
+
+
+# Onsets
+
+
+ZERO = Fraction()
+
+
+def solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for pivot in range(3):
+        best = next(index for index in range(pivot, 3) if rows[index][pivot])
+        rows[pivot], rows[best] = rows[best], rows[pivot]
+        for index in range(3):
+            if index != pivot:
+                factor = rows[index][pivot] / rows[pivot][pivot]
+                rows[index] = [
+                    a - factor * b for a, b in zip(rows[index], rows[pivot], strict=True)
+                ]
+    return [rows[index][3] / rows[index][index] for index in range(3)]
+
+
+def dot(one: Sequence[Fraction], other: Sequence[Fraction | int]) -> Fraction:
+    return sum((a * b for a, b in zip(one, other, strict=True)), ZERO)
+
+
+def hinges(xs: Sequence[int], ys: Sequence[int]) -> dict[int, tuple[Fraction, Fraction]]:
+    """Fit a + b x + c max(0, x - x_k) for every k exactly; return (squared error, c)."""
+    found = {}
+    for k in range(1, len(xs) - 1):
+        basis = [[Fraction(1), Fraction(x), Fraction(max(0, x - xs[k]))] for x in xs]
+        columns = list(zip(*basis, strict=True))
+        fit = solve([[dot(a, b) for b in columns] for a in columns], [dot(a, ys) for a in columns])
+        error = sum(((y - dot(fit, row)) ** 2 for row, y in zip(basis, ys, strict=True)), ZERO)
+        found[k] = (error, fit[2])
+    return found
+
+
+def level(values: Sequence[int]) -> float:
+    return float(statistics.median(values))
+
+
+@st.composite
+def alarms(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
+    """Draw steps, values, the first row of an alarm, and its patience."""
+    count = draw(st.integers(7, 22))
+    gaps = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    steps = [sum(gaps[: index + 1]) for index in range(count)]
+    bend = draw(st.integers(0, count))
+    slope = draw(st.integers(-6, 6))
+    rough = draw(st.lists(st.integers(-4, 4), min_size=count, max_size=count))
+    values = [slope * max(0, index - bend) + rough[index] for index in range(count)]
+    patience = draw(st.integers(1, 4))
+    return steps, values, draw(st.integers(0, count - patience)), patience
+
+
+@given(alarms())
+@settings(deadline=None, max_examples=120)
+def test_the_onset_is_the_least_squares_hinge(
+    drawn: tuple[list[int], list[int], int, int],
+) -> None:
+    steps, values, first, patience = drawn
+    found = onset(steps, [float(value) for value in values], first, patience)
+    assert found.low <= found.step <= found.high
+    assert found.step <= steps[first + patience - 1]
+    assert {found.low, found.step, found.high} <= set(steps)
+
+    window = values[: first + 3 * patience]
+    start, stop = level(window[:5]), level(window[-5:])
+    rising = stop >= start
+    done = start + 0.9 * (stop - start)
+    reached = [
+        index
+        for index in range(first + 1, len(window))
+        if (window[index] >= done if rising else window[index] <= done)
+    ]
+    end = reached[0] if reached else len(window) - 1
+    xs, ys = steps[: end + 1], values[: end + 1]
+    fits = hinges(xs, ys) if len(xs) >= 6 and len(set(ys)) > 1 else {}
+    tiny = Fraction(1, 10**9)
+    least = min((error for error, _ in fits.values()), default=Fraction())
+    best = [k for k, (error, _) in fits.items() if error <= least + tiny]
+    signs = {(fits[k][1] > 0) == rising for k in best if abs(fits[k][1]) > tiny}
+    if len(signs) > 1 or (best and not signs):
+        return  # rounding decides which of two equal breaks is taken
+    if not best or False in signs:
+        quarter = start + 0.25 * (stop - start)
+        if not rising and quarter in values[:first]:
+            return  # exactly a quarter of a fall
+        still = [
+            index
+            for index in range(first)
+            if (values[index] < quarter if rising else values[index] > quarter)
+        ]
+        assert found.step == steps[still[-1] + 1 if still else 0]
+        assert (found.low, found.high) == (steps[0], steps[first])
+        return
+    latest = first + patience - 1
+    assert found.step in {steps[min(k, latest)] for k in best}
+    bound = Fraction(CHI2_95) * least / max(len(xs) - 4, 1)
+    sure = [k for k, (error, _) in fits.items() if error - least <= bound * (1 - tiny) - tiny]
+    perhaps = [k for k, (error, _) in fits.items() if error - least <= bound * (1 + tiny) + tiny]
+    for k in sure:
+        assert found.low <= steps[min(k, latest)] <= found.high
+    assert found.low >= steps[min(*perhaps, latest)]
+    assert found.high <= steps[min(max(perhaps), latest)]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])
+@pytest.mark.parametrize("bend", [4, 10, 17])
+def test_a_clean_bend_is_dated_to_the_row(bend: int, sign: float) -> None:
+    values = [sign * (0.01 * i + 2.0 * max(0, i - bend)) for i in range(30)]
+    first = next(i for i, value in enumerate(values) if abs(value) > 5)
+    found = onset(list(range(100, 130)), values, first, 5)
+    assert found.step == 100 + bend
+    assert found.low <= 100 + bend <= found.high
+
+
+def test_a_second_jump_long_after_does_not_move_the_first() -> None:
+    calm, rise = [0.1] * 15, [0.1 + 0.5 * i for i in range(1, 11)]
+    plateau = [5.1] * 40
+    steps = list(range(1, 200))
+    short = onset(steps[:65], calm + rise + plateau, 18, 5)
+    long = onset(steps, calm + rise + plateau + [500.0] * 134, 18, 5)
+    assert short == long
+    assert 13 <= short.step <= 17
+
+
+def test_what_was_under_way_from_the_start_may_have_begun_before() -> None:
+    values = [10.0 * (1 - math.exp(-0.3 * i)) for i in range(30)]
+    found = onset(list(range(1, 31)), values, 6, 5)
+    assert found.low == 1
+    assert found.high == 7
+    assert found.low <= found.step <= found.high
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([3.0] * 20, id="a constant series"),
+        pytest.param([0.0, 0.0, 5.0], id="three rows"),
+        pytest.param([1e308, -1e308] * 10, id="squares beyond any float"),
+    ],
+)
+def test_where_nothing_can_be_fitted_the_alarm_bounds_the_answer(values: list[float]) -> None:
+    steps = list(range(10, 10 + len(values)))
+    found = onset(steps, values, 1, 2)
+    assert (found.low, found.high) == (10, 11)
+    assert 10 <= found.step <= 11
