@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
@@ -15,6 +16,13 @@ import polars as pl
 
 from rlhfdoctor import text
 from rlhfdoctor.model import Column, Evidence, Location, Run
+from rlhfdoctor.series import LARGEST
+
+ROUNDING = 0.01
+"""Log-probabilities above 0 by more than this are none; half precision rounds some just above."""
+
+LARGEST_EXPONENT = 700.0
+"""Largest x whose exp(x) a float holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +44,39 @@ class Track:
         return not any(self.values)
 
 
+def finite_rows(run: Run, metric: str) -> int:
+    """Return how many finite values a column of ``run.metrics`` holds; 0 where there is none."""
+    return int(run.metrics[metric].is_finite().sum()) if metric in run.columns else 0
+
+
 def logged(run: Run, metric: str) -> bool:
     """Say whether a column of ``run.metrics`` exists and holds a finite value."""
-    return metric in run.columns and bool(run.metrics[metric].is_finite().any())
+    return finite_rows(run, metric) > 0
+
+
+def silent_since(run: Run, metric: str) -> int | None:
+    """Return the step after which a metric was no longer logged although the log went on.
+
+    None where it was logged to the end: the rows after its last value are no more than four of its
+    usual gaps, or five.
+    """
+    rows = run.metrics.select(
+        "step", there=pl.col(metric).is_not_null(), index=pl.int_range(pl.len())
+    ).filter("there")
+    if not rows.height:
+        return None
+    gap = rows["index"].diff().median()
+    usual = float(gap) if isinstance(gap, int | float) else 1.0
+    after = run.metrics.height - 1 - int(rows["index"][-1])
+    return int(rows["step"][-1]) if after > max(5.0, 4 * usual) else None
 
 
 def track(run: Run, *metrics: str) -> Track:
-    """Return the finite values of the first of these columns that has any.
+    """Return the finite values of the best measured of these columns.
 
     A rule asks for what it declared to need; ValueError otherwise.
     """
-    metric = next((name for name in metrics if logged(run, name)), None)
+    metric = best(run, metrics)
     if metric is None:
         raise ValueError(f"none of {', '.join(metrics)} is logged")
     found = run.metrics.select("step", metric).filter(pl.col(metric).is_finite())
@@ -103,9 +133,24 @@ def locate(run: Run, metric: str, step: int) -> Location:
     return run.columns[metric].sources[-1]
 
 
+def best(run: Run, metrics: Sequence[str]) -> str | None:
+    """Return the first column that was measured to the end, else measured, else logged at all.
+
+    A column of zeros was not measured, whatever it is called.
+    """
+    there = [name for name in metrics if logged(run, name)]
+    measured = [name for name in there if (run.metrics[name] != 0.0).any()]
+    lasting = [name for name in measured if silent_since(run, name) is None]
+    return next(iter((*lasting, *measured, *there)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One response: its tokens (the run's own ids where present, else words) and likelihoods."""
+    """One response: its tokens (the run's own ids where present, else words) and likelihoods.
+
+    nll, ref_nll: minus the log-probability of the ``scored`` tokens under policy and reference,
+    None where the file has none that is possible.
+    """
 
     line: int
     words: list[str]
@@ -132,15 +177,22 @@ class Batch:
 
     @property
     def ref_perplexity(self) -> float | None:
-        """Token-weighted perplexity under the reference, from the file's ``ref_logprobs``."""
+        """Perplexity under the reference of the responses that the policy scored, likewise."""
         return _perplexity([(item.ref_nll, item.scored) for item in self.items])
 
     @property
     def k1(self) -> float | None:
-        """k1 estimate of KL(policy || reference), nats a token, from the file's numbers."""
-        if self.perplexity is None or self.ref_perplexity is None:
-            return None
-        return math.log(self.ref_perplexity) - math.log(self.perplexity)
+        """k1 estimate of KL(policy || reference), nats a token, from the file's numbers.
+
+        Over the responses that carry the log-probabilities of both models.
+        """
+        return _mean_nll(
+            [
+                (item.ref_nll - item.nll, item.scored)
+                for item in self.items
+                if item.nll is not None and item.ref_nll is not None
+            ]
+        )
 
     @property
     def mean_length(self) -> float:
@@ -161,33 +213,50 @@ class Batch:
 
 @lru_cache(maxsize=1)
 def batches(run: Run) -> tuple[Batch, ...]:
-    """Return the run's responses by source and step, sources in order, steps ascending."""
+    """Return the run's responses by source and step, sources in order, steps ascending.
+
+    Lengths are tokens where at least half of a file's responses carry token ids, and responses
+    without ids are then left out; words otherwise.
+    """
     columns = ("source", "step", "line", "response", "reward", "token_ids", "logprobs")
     frame = run.samples.select(*columns, "ref_logprobs").drop_nulls("response").collect()
-    ids = not frame["token_ids"].null_count()
+    share = frame.group_by("source").agg(pl.col("token_ids").is_not_null().mean())
+    with_ids = {source for source, ids in share.iter_rows() if ids >= 0.5}
     groups: dict[tuple[str, int | None], list[Item]] = defaultdict(list)
-    for source, step, line, response, reward, tokens, logprobs, reference in frame.iter_rows():
+    for source, step, line, response, reward, ids, logprobs, reference in frame.iter_rows():
+        if source in with_ids and ids is None:
+            continue
         words = text.words(response)
-        both = logprobs and (reference is None or len(reference) == len(logprobs))
+        nll = _nll(logprobs)
         groups[source, step].append(
             Item(
                 line=line,
                 words=words,
-                tokens=tokens if ids else words,
+                tokens=ids if source in with_ids else words,
                 reward=reward if reward is not None and math.isfinite(reward) else None,
-                nll=-math.fsum(logprobs) if both else None,
-                ref_nll=-math.fsum(reference) if both and reference else None,
-                scored=len(logprobs) if both else 0,
+                nll=nll,
+                ref_nll=None if nll is None else _nll(reference, len(logprobs)),
+                scored=0 if nll is None else len(logprobs),
             )
         )
-    unit = "tokens" if ids else "words"
     return tuple(
-        Batch(source, step, unit, tuple(items))
-        for (source, step), items in sorted(
-            groups.items(),
-            key=lambda entry: (entry[0][0], entry[0][1] is not None, entry[0][1] or 0),
-        )
+        Batch(source, step, "tokens" if source in with_ids else "words", tuple(items))
+        for (source, step), items in sorted(groups.items(), key=_place)
     )
+
+
+def _place(entry: tuple[tuple[str, int | None], list[Item]]) -> tuple[str, bool, int]:
+    (source, step), _ = entry
+    return source, step is not None, step or 0
+
+
+def _nll(logprobs: list[float] | None, count: int | None = None) -> float | None:
+    """Sum minus the log-probabilities; None where one is impossible or there are not ``count``."""
+    if not logprobs or len(logprobs) != (count or len(logprobs)):
+        return None
+    if not all(-LARGEST < value <= ROUNDING for value in logprobs):
+        return None
+    return -math.fsum(logprobs)
 
 
 def ladders(run: Run, fewest: int) -> list[list[Batch]]:
@@ -234,12 +303,12 @@ def sample_fields(run: Run) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count)
 
 
-def _perplexity(parts: list[tuple[float | None, int]]) -> float | None:
-    known = [(nll, count) for nll, count in parts if nll is not None and math.isfinite(nll)]
+def _mean_nll(parts: list[tuple[float | None, int]]) -> float | None:
+    known = [(nll, count) for nll, count in parts if nll is not None]
     tokens = sum(count for _, count in known)
-    if not tokens:
-        return None
-    try:
-        return math.exp(math.fsum(nll for nll, _ in known) / tokens)
-    except OverflowError:
-        return None
+    return math.fsum(nll for nll, _ in known) / tokens if tokens else None
+
+
+def _perplexity(parts: list[tuple[float | None, int]]) -> float | None:
+    mean = _mean_nll(parts)
+    return math.exp(mean) if mean is not None and mean < LARGEST_EXPONENT else None

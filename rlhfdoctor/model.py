@@ -8,6 +8,7 @@ number of updates that produced the weights.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -183,9 +184,9 @@ class Run:
         return int(self.metrics["step"][-1]) if self.metrics.height else None
 
     def number(self, setting: str) -> float | None:
-        """Return a configuration value as a number, or None where it is absent or no number."""
+        """Return a configuration value as a finite number, or None where it is none."""
         found = self.config.get(setting)
-        if found is None or isinstance(found.value, bool | str):
+        if found is None or isinstance(found.value, bool | str) or not math.isfinite(found.value):
             return None
         return float(found.value)
 

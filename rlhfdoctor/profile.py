@@ -18,6 +18,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+MOST = 1_000_000_000
+"""Largest limit that a user may set."""
+
 _HINT = "rlhfdoctor explain CODE prints a rule's limits"
 
 
@@ -44,14 +47,16 @@ def load(path: Path | None, settings: Sequence[str] = ()) -> Profile:
     """
     profile = Profile()
     if path is not None:
+        if path.exists() and not path.is_file():
+            raise BadProfile(f"cannot read {path}: it is no file", "give a TOML file")
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
         if path.name == "pyproject.toml":
-            table = table.get("tool", {}).get("rlhfdoctor", {})
+            table = _table(_table(table, "tool"), "rlhfdoctor")
         profile = _checked(path.stem, table)
     overrides = {code: dict(limits) for code, limits in profile.overrides.items()}
     for setting in settings:
@@ -72,13 +77,20 @@ def limits_of(rule: Rule, overrides: Mapping[str, object]) -> Any:
     for name, value in overrides.items():
         if name not in known:
             raise BadProfile(f"{rule.code} has no limit {name}{_close(name, known)}", _HINT)
-        default = known[name]
-        whole = isinstance(default, int)
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-            kind = "a whole number" if whole else "a number"
-            raise BadProfile(f"{rule.code}.{name} must be {kind}, not {value!r}", _HINT)
-        known[name] = value if whole else float(value)
+        whole = isinstance(known[name], int)
+        known[name] = _limit(f"{rule.code}.{name}", value, whole=whole)
     return rule.limits(**known)
+
+
+def _limit(name: str, value: object, *, whole: bool) -> int | float:
+    """Return a limit in its range: whole numbers from 1, others from 0, all finite."""
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        kind = "a whole number" if whole else "a number"
+        raise BadProfile(f"{name} must be {kind}, not {value!r:.40}", _HINT)
+    least = 1 if whole else 0
+    if not least <= value <= MOST:
+        raise BadProfile(f"{name} must lie between {least} and {MOST}", _HINT)
+    return value if whole else float(value)
 
 
 def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
@@ -99,6 +111,13 @@ def _checked(name: str, table: Mapping[str, object]) -> Profile:
         else:
             raise BadProfile(f"unknown entry {key} in the profile", "tables are named after rules")
     return Profile(name, overrides, require)
+
+
+def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    inner = table.get(key, {})
+    if not isinstance(inner, dict):
+        raise BadProfile(f"{key} in the profile is no table", "[tool.rlhfdoctor.KL002]")
+    return inner
 
 
 def _rule(code: str) -> Rule:

@@ -15,6 +15,12 @@ from rlhfdoctor.model import Onset
 CHI2_95 = 3.84
 """95 % quantile of the chi-squared distribution with one degree of freedom."""
 
+STRAIGHT = 1e-12
+"""Share of the variance that rounding may leave of a straight line."""
+
+LARGEST = 1e100
+"""Magnitude from which squares and sums may overflow."""
+
 MEDIAN_ERROR = 1.2533
 """Ratio of the standard errors of median and mean for a normal distribution, sqrt(pi / 2)."""
 
@@ -68,8 +74,17 @@ def stretches(
     return merged
 
 
+def mean_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and its standard error; an infinite error for a single value."""
+    scaled, scale = _scaled(values)
+    if len(scaled) < 2:
+        return values[0], math.inf
+    return fmean(scaled) * scale, math.sqrt(_variance(scaled) / len(scaled)) * scale
+
+
 def halves_differ(values: Sequence[float]) -> float:
     """Return the difference of the two halves' means in standard errors; 0 where undefined."""
+    values, _ = _scaled(values)
     middle = len(values) // 2
     early, late = values[:middle], values[middle:]
     if len(early) < 2 or len(late) < 2:
@@ -86,6 +101,7 @@ def rise(values: Sequence[float], rows: int = 5) -> float:
 
     The noise is that from row to row, so a late jump counts in full; 0 where nothing changed.
     """
+    values, _ = _scaled(values)
     change = end_level(values, rows) - start_level(values, rows)
     error = MEDIAN_ERROR * noise(values) * math.sqrt(2 / min(rows, len(values)))
     if error == 0.0:
@@ -97,6 +113,7 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     """Return Pearson's r, or None for fewer than three points or a constant side."""
     if len(xs) < 3:
         return None
+    xs, ys = _scaled(xs)[0], _scaled(ys)[0]
     mean_x, mean_y = fmean(xs), fmean(ys)
     sxx = sum((x - mean_x) ** 2 for x in xs)
     syy = sum((y - mean_y) ** 2 for y in ys)
@@ -136,7 +153,11 @@ def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: i
     fitted = _hinge(steps[: end + 1], values[: end + 1], rising=rising)
     if fitted is None:
         quarter = start_level(window) + 0.25 * (end_level(window) - start_level(window))
-        still = [i for i in range(first) if (values[i] < quarter) == rising]
+        still = [
+            index
+            for index in range(first)
+            if (values[index] < quarter if rising else values[index] > quarter)
+        ]
         return Onset(step=steps[still[-1] + 1 if still else 0], low=steps[0], high=steps[first])
     best, low, high = (min(index, first + patience - 1) for index in fitted)
     return Onset(step=steps[best], low=steps[low], high=steps[high])
@@ -146,12 +167,13 @@ def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int
     """Fit y = a + b x + c max(0, x - x_k) for each k; return (best, lowest, highest) index k.
 
     Linear in the number of rows: the sums to the right of k are kept while k walks left.
-    Returns None below six rows, for constant values, and where the best break has c < 0 although
+    Returns None below six rows, for a straight line, and where the best break has c < 0 although
     the series is ``rising`` (c > 0 although it falls).
     """
     count = len(xs)
     if count < 6:
         return None
+    ys, _ = _scaled(ys)
     centre_x, centre_y = fmean(xs), fmean(ys)
     scale = max(abs(xs[-1] - centre_x), abs(xs[0] - centre_x)) or 1.0
     x = [(value - centre_x) / scale for value in xs]
@@ -161,6 +183,8 @@ def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int
         return None
     sxx = sum(value * value for value in x)
     sxy = sum(a * b for a, b in zip(x, y, strict=True))
+    if total - sxy * sxy / sxx <= STRAIGHT * total:
+        return None
     errors: dict[int, float] = {}
     bends: dict[int, float] = {}
     right_n = right_x = right_xx = right_y = right_xy = 0.0
@@ -193,6 +217,14 @@ def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int
     sigma2 = errors[best] / max(count - 4, 1)
     allowed = [k for k, error in errors.items() if error - errors[best] <= CHI2_95 * sigma2]
     return best, min(allowed), max(allowed)
+
+
+def _scaled(values: Sequence[float]) -> tuple[Sequence[float], float]:
+    """Divide values too large to be squared or summed by their magnitude; return both."""
+    largest = max((abs(value) for value in values), default=0.0)
+    if largest < LARGEST:
+        return values, 1.0
+    return [value / largest for value in values], largest
 
 
 def _variance(values: Sequence[float]) -> float:

@@ -17,8 +17,18 @@ from rlhfdoctor.vocabulary import METRICS
 from tests.builders import FIXTURES, HEALTHY, run_of
 
 RULES = [pytest.param(rule, id=f"{rule.code} {rule.name}") for rule in rules()]
-SICK = sorted(path.name for path in FIXTURES.iterdir() if path.name not in HEALTHY)
-NAN = float("nan")
+SICK = sorted(
+    path.name for path in FIXTURES.iterdir() if path.is_dir() and path.name not in HEALTHY
+)
+NAN, INF = float("nan"), float("inf")
+COLUMNS = {rule.code: {*rule.needs, *rule.any_of} & set(METRICS) for rule in rules()}
+"""The columns of the log that each rule needs."""
+
+READERS = [pytest.param(rule, id=rule.code) for rule in rules() if COLUMNS[rule.code]]
+"""Rules that need a column of the log."""
+
+ZERO_IS_A_VALUE = {"GRP001", "LEN003", "RWD001", "RWD003"}
+"""Rules that look at a column of zeros: no group, no response cut, no reward is a measurement."""
 
 
 @cache
@@ -34,10 +44,21 @@ def module_of(rule: Rule) -> str:
     return rule.judge.__module__.rpartition(".")[2]
 
 
-def constant(value: float | None, rows: int = 30) -> Run:
-    """A log that holds every column of the vocabulary, always with the same value."""
-    columns: dict[str, Any] = dict.fromkeys(METRICS, [value] * rows)
+def everywhere(*values: float | None) -> Run:
+    """A log that holds every column of the vocabulary, all with the same values."""
+    columns: dict[str, Any] = dict.fromkeys(METRICS, values)
     return run_of(**columns)
+
+
+def logged_until(rows: int, more: int, every: int = 1) -> Run:
+    """A calm log whose learning rate goes on for ``more`` rows after all other columns ended."""
+    calm = {"truncation_rate": 0.1, "frac_reward_zero_std": 0.1, "logp_chosen": -1.0}
+    columns: dict[str, Any] = {
+        name: [calm.get(name, 1.0) if row % every == 0 else None for row in range(rows)]
+        + [None] * more
+        for name in METRICS
+    }
+    return run_of(**{**columns, "lr": [1.0] * (rows + more)})
 
 
 @cache
@@ -165,9 +186,21 @@ def test_a_healthy_run_has_information_at_most(rule: Rule, name: str) -> None:
     "run",
     [
         pytest.param(run_of(), id="an empty run"),
-        pytest.param(constant(1.0, rows=1), id="one row"),
-        pytest.param(constant(NAN, rows=1), id="one row of NaN"),
-        pytest.param(constant(0.0), id="zeros throughout"),
+        pytest.param(everywhere(1.0), id="one row"),
+        pytest.param(everywhere(NAN), id="one row of NaN"),
+        pytest.param(everywhere(*[0.0] * 30), id="zeros throughout"),
+        pytest.param(everywhere(*[NAN] * 30), id="NaN throughout"),
+        pytest.param(everywhere(*[INF] * 30), id="infinity throughout"),
+        pytest.param(everywhere(*[-INF] * 30), id="minus infinity throughout"),
+        pytest.param(everywhere(*[1e308] * 30), id="huge numbers throughout"),
+        pytest.param(everywhere(*[-1e308] * 30), id="huge negative numbers throughout"),
+        pytest.param(everywhere(*[1.0] * 15, *[1e308] * 15), id="a jump to huge numbers"),
+        pytest.param(everywhere(*[1.0] * 15, *[1e200] * 15), id="numbers too huge to square"),
+        pytest.param(everywhere(*[1e308, -1e308] * 15), id="huge numbers of either sign"),
+        pytest.param(everywhere(*[5e-324] * 30), id="tiny numbers throughout"),
+        pytest.param(everywhere(1.0, *[NAN] * 29), id="one finite row"),
+        pytest.param(everywhere(*[1.0, NAN, INF] * 10), id="finite rows now and then"),
+        pytest.param(everywhere(*[None] * 30), id="rows that hold nothing"),
     ],
 )
 def test_no_rule_raises_on_a_strange_log(rule: Rule, run: Run) -> None:
@@ -185,3 +218,80 @@ def test_no_rule_raises_on_a_strange_log(rule: Rule, run: Run) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_an_empty_run_is_never_judged(rule: Rule) -> None:
     assert isinstance(judged(rule, run_of()), Skip)
+
+
+# What could not be looked at is not clear
+
+
+@pytest.mark.parametrize("rule", READERS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(NAN, id="NaN"),
+        pytest.param(INF, id="infinity"),
+        pytest.param(None, id="nothing"),
+    ],
+)
+def test_a_column_without_a_finite_value_is_missing(rule: Rule, value: float | None) -> None:
+    outcome = judged(rule, everywhere(*[value] * 30))
+    assert isinstance(outcome, Skip)
+    assert {name for need in outcome.missing for name in need.split(" or ")} >= COLUMNS[rule.code]
+
+
+@pytest.mark.parametrize("rule", READERS)
+def test_zeros_throughout_were_never_computed(rule: Rule) -> None:
+    skips = isinstance(judged(rule, everywhere(*[0.0] * 30)), Skip)
+    assert skips is (rule.code not in ZERO_IS_A_VALUE)
+
+
+@pytest.mark.parametrize("rule", READERS)
+def test_the_rows_of_a_rule_are_its_finite_values(rule: Rule) -> None:
+    needed = next((need for need in rule.needs if need.startswith("rows>=")), None)
+    if needed is None:
+        return
+    rows = int(needed.removeprefix("rows>="))
+    for column in COLUMNS[rule.code]:
+        other = [1.0] * rows if column in rule.needs else [NAN] * rows
+        columns: dict[str, Any] = dict.fromkeys(METRICS, other)
+        columns[column] = [1.0] * (rows - 1) + [NAN]
+        assert rule.missing(run_of(**columns)) == (needed,)
+        columns[column] = [1.0] * rows
+        assert rule.missing(run_of(**columns)) == ()
+
+
+@pytest.mark.parametrize("rule", READERS)
+@pytest.mark.parametrize(
+    ("every", "more", "stopped"),
+    [
+        pytest.param(1, 5, False, id="five rows later the log may have ended"),
+        pytest.param(1, 6, True, id="six rows later it went on without"),
+        pytest.param(3, 10, False, id="less than four of the usual gaps later"),
+        pytest.param(3, 11, True, id="more than four of the usual gaps later"),
+    ],
+)
+def test_a_column_that_stopped_being_logged_is_not_clear(
+    rule: Rule, every: int, more: int, stopped: bool
+) -> None:
+    outcome = judged(rule, logged_until(60, more, every))
+    if stopped:
+        last = 60 if every == 1 else 58
+        assert isinstance(outcome, Skip)
+        read = {name.removesuffix(f" after step {last}") for name in outcome.missing}
+        assert read <= set(COLUMNS[rule.code])
+        assert read >= set(COLUMNS[rule.code]) & set(rule.needs)
+    else:
+        assert outcome == []
+
+
+def test_what_was_found_before_a_column_stopped_is_still_found() -> None:
+    rule = next(rule for rule in rules() if rule.code == "ENT001")
+    run = run_of(entropy=[2.0] * 10 + [0.1] * 6 + [None] * 9, lr=[1.0] * 25)
+    outcome = judged(rule, run)
+    assert not isinstance(outcome, Skip)
+    assert [item.severity for item in outcome] == ["critical"]
+
+
+def test_one_of_several_columns_that_goes_on_is_enough() -> None:
+    rule = next(rule for rule in rules() if rule.code == "ENT001")
+    run = run_of(entropy=[2.0] * 30, entropy_unknown=[50.0] * 10 + [None] * 20)
+    assert judged(rule, run) == []

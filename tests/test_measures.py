@@ -7,11 +7,14 @@ import pytest
 from rlhfdoctor.measures import (
     batches,
     common,
+    finite_rows,
     ladders,
     locate,
+    logged,
     metric_evidence,
     sample_evidence,
     sample_fields,
+    silent_since,
     track,
 )
 from rlhfdoctor.model import Location
@@ -39,6 +42,69 @@ def test_a_track_holds_finite_values_only() -> None:
 )
 def test_placeholders(values: list[float], placeholder: bool) -> None:
     assert track(run_of(entropy=values), "entropy").placeholder is placeholder
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [
+        pytest.param([1.0, 0.0, -1.0], 3, id="all of them"),
+        pytest.param([None, math.nan, math.inf, -math.inf], 0, id="none of them"),
+        pytest.param([1.0, None, math.nan, 2.0], 2, id="some of them"),
+    ],
+)
+def test_finite_rows(values: list[float | None], rows: int) -> None:
+    run = run_of(entropy=values)
+    assert finite_rows(run, "entropy") == rows
+    assert logged(run, "entropy") is (rows > 0)
+    assert finite_rows(run, "step") == finite_rows(run, "grad_norm") == 0
+    assert not logged(run, "grad_norm")
+
+
+@pytest.mark.parametrize(
+    ("entropy", "other", "taken"),
+    [
+        pytest.param([1.0, 2.0], [3.0, 4.0], "entropy", id="the first"),
+        pytest.param([0.0, 0.0], [3.0, 4.0], "entropy_unknown", id="zeros give way"),
+        pytest.param([0.0, 0.0], [0.0, 0.0], "entropy", id="zeros do not give way to zeros"),
+        pytest.param([0.0, 0.0], [math.nan] * 2, "entropy", id="nor to what is not finite"),
+        pytest.param([math.nan] * 2, [0.0, 0.0], "entropy_unknown", id="NaN gives way to zeros"),
+        pytest.param([None, None], [3.0, 4.0], "entropy_unknown", id="what was not logged, too"),
+        pytest.param([0.0, 1e-9], [3.0, 4.0], "entropy", id="one value is enough"),
+    ],
+)
+def test_the_first_measured_column_is_taken(
+    entropy: list[float | None], other: list[float | None], taken: str
+) -> None:
+    run = run_of(entropy=entropy, entropy_unknown=other)
+    assert track(run, "entropy", "entropy_unknown").metric == taken
+    assert track(run, "grad_norm", "entropy", "entropy_unknown").metric == taken
+
+
+@pytest.mark.parametrize("metrics", [("entropy",), ("grad_norm",), ("entropy", "grad_norm"), ()])
+def test_a_rule_that_asks_for_nothing_logged_is_told(metrics: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=f"none of {', '.join(metrics)} is logged"):
+        track(run_of(entropy=[math.nan, None]), *metrics)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "step"),
+    [
+        pytest.param("#" * 20, None, id="to the end"),
+        pytest.param("#" * 10 + "." * 5, None, id="five rows of silence"),
+        pytest.param("#" * 10 + "." * 6, 10, id="six rows of silence"),
+        pytest.param("#..#..#" + "." * 12, None, id="four usual gaps of silence"),
+        pytest.param("#..#..#" + "." * 13, 7, id="more than four usual gaps"),
+        pytest.param("...#" + "." * 6, 4, id="one value"),
+        pytest.param("...#" + "." * 5, None, id="one value near the end"),
+        pytest.param("." * 20, None, id="never"),
+        pytest.param("#" * 10 + "." * 10 + "#", None, id="back at the end"),
+        pytest.param("#" * 10 + "n" * 10, None, id="NaN is not silence"),
+    ],
+)
+def test_since_when_a_metric_is_silent(pattern: str, step: int | None) -> None:
+    value = {"#": 1.0, "n": math.nan, ".": None}
+    run = run_of(entropy=[value[letter] for letter in pattern], lr=[1.0] * len(pattern))
+    assert silent_since(run, "entropy") == step
 
 
 def test_common_pairs_values_at_shared_steps() -> None:
@@ -108,9 +174,21 @@ def test_batches_are_grouped_by_source_and_step() -> None:
         pytest.param([{"response": "a b"}], "words", 2.0, id="words where there are none"),
         pytest.param(
             [{"response": "a b", "token_ids": [1, 2, 3, 4]}, {"response": "c"}],
+            "tokens",
+            4.0,
+            id="tokens where half the responses have them",
+        ),
+        pytest.param(
+            [{"response": "a b", "token_ids": [1, 2, 3, 4]}, *[{"response": "c d e"}] * 2],
             "words",
-            1.5,
-            id="words where one response has none",
+            8 / 3,
+            id="words where fewer have them",
+        ),
+        pytest.param(
+            [{"response": "a b", "token_ids": []}, {"response": "c", "token_ids": [1, 2]}],
+            "tokens",
+            1.0,
+            id="no token is a length, too",
         ),
         pytest.param([{"response": ""}, {"response": "a b c"}], "words", 1.5, id="empty counts"),
         pytest.param([{"response": "\u4f60\u597d a"}], "words", 3.0, id="a Han character is one"),
@@ -119,6 +197,20 @@ def test_batches_are_grouped_by_source_and_step() -> None:
 def test_lengths(samples: list[dict[str, Any]], unit: str, length: float) -> None:
     found = batches(run_of(samples=[{"step": 1, **sample} for sample in samples]))[0]
     assert (found.unit, found.mean_length) == (unit, length)
+
+
+def test_each_file_is_counted_in_its_own_unit() -> None:
+    run = run_of(
+        samples=[
+            {"source": "a", "step": 1, "response": "x", "token_ids": [1, 2, 3]},
+            {"source": "a", "step": 2, "response": "y"},
+            {"source": "b", "step": 1, "response": "x y"},
+        ]
+    )
+    assert [(item.source, item.step, item.unit, item.mean_length) for item in batches(run)] == [
+        ("a", 1, "tokens", 3.0),
+        ("b", 1, "words", 2.0),
+    ]
 
 
 def test_perplexity_is_weighted_by_tokens() -> None:
@@ -141,15 +233,52 @@ def test_perplexity_is_weighted_by_tokens() -> None:
         pytest.param({"logprobs": []}, id="an empty list"),
         pytest.param({"logprobs": [math.nan]}, id="NaN"),
         pytest.param({"logprobs": [-math.inf]}, id="an impossible token"),
+        pytest.param({"logprobs": [math.inf, -math.inf]}, id="infinity of either sign"),
         pytest.param({"logprobs": [-1e6]}, id="a perplexity beyond any float"),
-        pytest.param(
-            {"logprobs": [-1.0, -1.0], "ref_logprobs": [-1.0]}, id="lists of different length"
-        ),
+        pytest.param({"logprobs": [-1e100]}, id="a number too large to sum"),
+        pytest.param({"logprobs": [-1.0, 0.02]}, id="a probability above 1"),
+        pytest.param({"logprobs": [1000.0], "ref_logprobs": [-1.0]}, id="far above 1"),
     ],
 )
 def test_perplexity_that_is_unknown(sample: dict[str, Any]) -> None:
     found = batches(run_of(samples=[{"step": 1, "response": "x", **sample}]))[0]
     assert (found.perplexity, found.ref_perplexity, found.k1) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        pytest.param([-1.0], id="a list of another length"),
+        pytest.param([-1.0, math.nan], id="NaN"),
+        pytest.param([-1.0, 0.02], id="a probability above 1"),
+        pytest.param([], id="an empty list"),
+        pytest.param(None, id="none"),
+    ],
+)
+def test_a_reference_that_is_unknown_leaves_the_policy(reference: list[float] | None) -> None:
+    sample = {"step": 1, "response": "x", "logprobs": [-1.0, -1.0], "ref_logprobs": reference}
+    found = batches(run_of(samples=[sample]))[0]
+    assert found.perplexity == pytest.approx(math.e)
+    assert (found.ref_perplexity, found.k1) == (None, None)
+
+
+def test_rounding_to_half_precision_is_no_fault() -> None:
+    sample = {"step": 1, "response": "x", "logprobs": [-1.0, 0.01]}
+    found = batches(run_of(samples=[sample]))[0]
+    assert found.perplexity == pytest.approx(math.exp(0.99 / 2))
+
+
+def test_k1_is_taken_over_the_responses_that_both_models_scored() -> None:
+    samples = [
+        {"step": 1, "response": "x", "logprobs": [-1.0, -1.0], "ref_logprobs": [-2.0, -2.5]},
+        {"step": 1, "response": "y", "logprobs": [-5.0, -5.0]},
+        {"step": 1, "response": "z", "logprobs": [-5.0], "ref_logprobs": [math.nan]},
+        {"step": 1, "response": "v", "ref_logprobs": [-9.0]},
+    ]
+    found = batches(run_of(samples=samples))[0]
+    assert found.k1 == pytest.approx(1.25)
+    assert found.perplexity == pytest.approx(math.exp(17 / 5))
+    assert found.ref_perplexity == pytest.approx(math.exp(4.5 / 2))
 
 
 def test_a_response_that_cannot_be_scored_does_not_spoil_the_others() -> None:

@@ -1,10 +1,11 @@
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlhfdoctor.errors import BadProfile, DoctorError
-from rlhfdoctor.profile import Profile, check_codes, limits_of, load, rules
+from rlhfdoctor.profile import MOST, Profile, check_codes, limits_of, load, rules
 
 RULE = next(rule for rule in rules() if rule.code == "KL003")
 
@@ -92,6 +93,41 @@ def test_a_whole_number_is_a_number_and_becomes_a_float() -> None:
         pytest.param(
             "KL003.patience=5.0", "KL003.patience must be a whole number, not 5.0", id="a float"
         ),
+        pytest.param(
+            "KL003.ceiling=nan", "KL003.ceiling must lie between 0 and 1000000000", id="NaN"
+        ),
+        pytest.param(
+            "KL003.ceiling=inf", "KL003.ceiling must lie between 0 and 1000000000", id="infinity"
+        ),
+        pytest.param(
+            "KL003.ceiling=-0.1", "KL003.ceiling must lie between 0 and 1000000000", id="below zero"
+        ),
+        pytest.param(
+            "KL003.ceiling=1000000001",
+            "KL003.ceiling must lie between 0 and 1000000000",
+            id="above the largest",
+        ),
+        pytest.param(
+            "KL003.ceiling=" + "9" * 400,
+            "KL003.ceiling must lie between 0 and 1000000000",
+            id="beyond any float",
+        ),
+        pytest.param(
+            "KL003.patience=0", "KL003.patience must lie between 1 and 1000000000", id="no row"
+        ),
+        pytest.param(
+            "KL003.patience=-1", "KL003.patience must lie between 1 and 1000000000", id="minus one"
+        ),
+        pytest.param(
+            "KL003.patience=1000000001",
+            "KL003.patience must lie between 1 and 1000000000",
+            id="too many rows",
+        ),
+        pytest.param(
+            "KL003.ceiling=" + "x" * 900,
+            f"KL003.ceiling must be a number, not {repr('x' * 900)[:40]}",
+            id="a word that is shown in part",
+        ),
         pytest.param("KL003.ceiling=true", "KL003.ceiling must be a number, not 'true'", id="true"),
         pytest.param(
             "KL003.ceiling", "--set KL003.ceiling: expected CODE.limit=value", id="no value"
@@ -126,6 +162,11 @@ def test_settings_that_are_wrong(setting: str, message: str) -> None:
         pytest.param("require = 'KL003'\n", "require must be a list", id="require as a text"),
         pytest.param("require = [3]\n", "require must be a list", id="require of numbers"),
         pytest.param("require = ['KL03']\n", "did you mean KL003?", id="require misspelt"),
+        pytest.param("[KL003]\nceiling = nan\n", "must lie between 0 and", id="NaN"),
+        pytest.param("[KL003]\nceiling = -inf\n", "must lie between 0 and", id="infinity"),
+        pytest.param("[KL003]\npatience = 0\n", "must lie between 1 and", id="no row"),
+        pytest.param("a = " + "[" * 100_000, "is no valid TOML", id="100,000 brackets"),
+        pytest.param("a = " + "9" * 10_000, "is no valid TOML", id="a number of 10,000 digits"),
         pytest.param("[KL003\n", "is no valid TOML", id="no TOML"),
         pytest.param("a = 1\na = 2\n", "is no valid TOML", id="a key twice"),
     ],
@@ -135,6 +176,30 @@ def test_files_that_are_wrong(tmp_path: Path, text: str, message: str) -> None:
         load(toml(tmp_path, text))
     assert message in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("tool = 3\n", "tool in the profile is no table", id="a number for tools"),
+        pytest.param("[[tool]]\na = 1\n", "tool in the profile is no table", id="a list of tools"),
+        pytest.param(
+            "[tool]\nrlhfdoctor = 'x'\n", "rlhfdoctor in the profile is no table", id="a text"
+        ),
+    ],
+)
+def test_a_pyproject_whose_entry_is_no_table(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadProfile) as caught:
+        load(toml(tmp_path, text, "pyproject.toml"))
+    assert caught.value.message == message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ceiling", 0), ("ceiling", 10**9), ("patience", 1), ("patience", 10**9)]
+)
+def test_limits_may_be_at_the_ends_of_their_range(name: str, value: int) -> None:
+    assert getattr(limits_of(RULE, {name: value}), name) == value
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
@@ -148,10 +213,12 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     ("name", "why"),
     [
         pytest.param("none.toml", "No such file or directory", id="a file that is missing"),
-        pytest.param(".", "Is a directory", id="a folder"),
+        pytest.param(".", "it is no file", id="a folder"),
+        pytest.param("pipe.toml", "it is no file", id="a FIFO"),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, why: str) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
     with pytest.raises(BadProfile) as caught:
         load(tmp_path / name)
     assert caught.value.message == f"cannot read {tmp_path / name}: {why}"
@@ -178,3 +245,19 @@ def test_every_limit_can_be_stated_at_its_default(code: str) -> None:
         assert type(value) in (int, float)
         with pytest.raises(BadProfile):
             limits_of(rule, {name: "word"})
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in rules()])
+def test_every_limit_lies_in_its_range(code: str) -> None:
+    rule = next(rule for rule in rules() if rule.code == code)
+    defaults = rule.limits()
+    for name in defaults.__dataclass_fields__:
+        whole = isinstance(getattr(defaults, name), int)
+        least = 1 if whole else 0
+        assert getattr(limits_of(rule, {name: least}), name) == least
+        assert getattr(limits_of(rule, {name: MOST}), name) == 1_000_000_000
+        refused: list[float] = [least - 1, MOST + 1, -MOST]
+        refused += [] if whole else [-1e-9, 1e9 + 1, float("nan"), float("inf"), float("-inf")]
+        for value in refused:
+            with pytest.raises(BadProfile, match=rf"{code}\.{name} must lie between {least} and"):
+                limits_of(rule, {name: value})

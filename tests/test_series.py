@@ -13,8 +13,10 @@ from rlhfdoctor.series import (
     correlation,
     end_level,
     halves_differ,
+    mean_error,
     noise,
     onset,
+    rise,
     start_level,
     stretches,
 )
@@ -137,6 +139,68 @@ def test_correlation_that_is_none(xs: list[float], ys: list[float]) -> None:
     assert correlation(xs, ys) is None
 
 
+@pytest.mark.parametrize(
+    ("values", "mean", "error"),
+    [
+        pytest.param([3.0], 3.0, math.inf, id="one value says nothing of its error"),
+        pytest.param([2.0, 2.0, 2.0], 2.0, 0.0, id="constant"),
+        pytest.param([1.0, 3.0], 2.0, 1.0, id="two values"),
+        pytest.param([1.0, 2.0, 3.0, 4.0], 2.5, math.sqrt(5 / 3 / 4), id="four values"),
+        pytest.param([1e200, 3e200], 2e200, 1e200, id="values too large to square"),
+        pytest.param([1e308, 1e308, 1e308], 1e308, 0.0, id="values too large to sum"),
+        pytest.param([1e308, -1e308], 0.0, 1e308, id="large values of either sign"),
+    ],
+)
+def test_mean_error(values: list[float], mean: float, error: float) -> None:
+    assert list(mean_error(values)) == pytest.approx([mean, error])
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "expected"),
+    [
+        pytest.param([4.0] * 12, 5, 0.0, id="constant"),
+        pytest.param([1.0] * 6 + [2.0] * 6, 5, math.inf, id="a clean step up"),
+        pytest.param([2.0] * 6 + [1.0] * 6, 5, -math.inf, id="a clean step down"),
+        pytest.param([7.0], 5, 0.0, id="one value"),
+        pytest.param(
+            [0.0, 1.0] * 5 + [10.0, 11.0] * 5,
+            5,
+            11.0 / (1.2533 * 1.4826 / math.sqrt(2) * math.sqrt(2 / 5)),
+            id="a late jump counts in full",
+        ),
+        pytest.param(
+            [0.0, 1.0, 3.0, 4.0],
+            5,
+            0.0,
+            id="the same rows at both ends",
+        ),
+        pytest.param(
+            [0.0, 1.0, 3.0, 4.0],
+            2,
+            3.0 / (1.2533 * 1.4826 / math.sqrt(2) * math.sqrt(2 / 2)),
+            id="another number of rows",
+        ),
+    ],
+)
+def test_rise(values: list[float], rows: int, expected: float) -> None:
+    assert rise(values, rows) == pytest.approx(expected)
+    assert rise([-value for value in values], rows) == pytest.approx(-expected)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e99, 1e101, 1e200, 1e307])
+def test_the_size_of_the_numbers_changes_no_judgement(size: float) -> None:
+    plain = [1.0, -2.0, 1.5, 4.0, 7.0, 5.0, 9.0, 8.0]
+    scaled = [size * value for value in plain]
+    other = [2.0, 1.0, 4.0, 3.0, 8.0, 5.0, 6.0, 9.0]
+    assert halves_differ(scaled) == pytest.approx(halves_differ(plain))
+    assert rise(scaled, 3) == pytest.approx(rise(plain, 3))
+    assert correlation(scaled, other) == pytest.approx(correlation(plain, other))
+    assert correlation(other, scaled) == pytest.approx(correlation(other, plain))
+    bent = [0.0, 0.01, 0.0, 0.02, 0.01, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.0]
+    steps = list(range(1, 14))
+    assert onset(steps, [size * value for value in bent], 7, 3) == onset(steps, bent, 7, 3)
+
+
 # Onsets
 
 
@@ -222,8 +286,6 @@ def test_the_onset_is_the_least_squares_hinge(
         return  # rounding decides which of two equal breaks is taken
     if not best or False in signs:
         quarter = start + 0.25 * (stop - start)
-        if not rising and quarter in values[:first]:
-            return  # exactly a quarter of a fall
         still = [
             index
             for index in range(first)
@@ -241,6 +303,35 @@ def test_the_onset_is_the_least_squares_hinge(
         assert found.low <= steps[min(k, latest)] <= found.high
     assert found.low >= steps[min(*perhaps, latest)]
     assert found.high <= steps[min(max(perhaps), latest)]
+
+
+@given(alarms())
+@settings(deadline=None, max_examples=200)
+def test_a_fall_is_dated_like_the_rise_that_mirrors_it(
+    drawn: tuple[list[int], list[int], int, int],
+) -> None:
+    steps, values, first, patience = drawn
+    window = values[: first + 3 * patience]
+    if level(window[:5]) == level(window[-5:]):
+        return  # neither a rise nor a fall
+    up = onset(steps, [float(value) for value in values], first, patience)
+    assert up == onset(steps, [-float(value) for value in values], first, patience)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])
+@pytest.mark.parametrize(
+    ("values", "first", "step"),
+    [
+        pytest.param([0.0] * 3 + [4.0] * 6, 3, 4, id="the row after the last quiet one"),
+        pytest.param([0.0] * 3 + [4.0] * 6, 2, 3, id="no later than the alarm"),
+        pytest.param([4.0, 0.0, 0.0, 4.0] + [4.0] * 5, 0, 1, id="an alarm at the first row"),
+        pytest.param([0.0, 1.0, 0.0, 0.0, 4.0] + [4.0] * 4, 3, 4, id="a quarter before it"),
+    ],
+)
+def test_too_few_rows_for_a_fit(values: list[float], first: int, step: int, sign: float) -> None:
+    steps = list(range(1, len(values) + 1))
+    found = onset(steps, [sign * value for value in values], first, 2)
+    assert (found.step, found.low, found.high) == (step, 1, first + 1)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])

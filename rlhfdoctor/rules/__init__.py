@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rlhfdoctor.measures import ladders, logged, sample_fields
+from rlhfdoctor.measures import best, finite_rows, ladders, sample_fields, silent_since
 from rlhfdoctor.model import Finding, Run, Skip
 
 Signal = Literal[
@@ -55,17 +55,35 @@ class Rule:
 
     def missing(self, run: Run) -> tuple[str, ...]:
         """Return what the run lacks of what the rule needs."""
-        lacking = [need for need in self.needs if not available(run, need)]
-        if self.any_of and not any(available(run, need) for need in self.any_of):
+        rows = self._rows(run)
+        lacking = [need for need in self.needs if not available(run, need, rows)]
+        if self.any_of and not any(available(run, need, rows) for need in self.any_of):
             lacking.append(" or ".join(self.any_of))
         return tuple(lacking)
+
+    def _rows(self, run: Run) -> int:
+        """Return how many rows the rule could judge: those of its scarcest column."""
+        return min(
+            (finite_rows(run, name) for name in self._columns(run)), default=run.logged_steps
+        )
+
+    def _columns(self, run: Run) -> list[str]:
+        """Return the columns that the rule will read: all it needs, the best of the others."""
+        needed = [need for need in self.needs if finite_rows(run, need)]
+        either = best(run, [need for need in self.any_of if need in run.columns])
+        return [*needed, either] if either else needed
+
+    def _went_silent(self, run: Run) -> tuple[str, ...]:
+        """Return the columns that stopped being logged while the log went on, in words."""
+        silent = {name: silent_since(run, name) for name in self._columns(run)}
+        return tuple(f"{name} after step {at}" for name, at in silent.items() if at is not None)
 
     def outcome(self, run: Run, limits: Any) -> list[Finding] | Skip:
         """Judge a run: findings (none means clear), or the reason why the rule could not look."""
         missing = self.missing(run)
         if missing:
             return Skip(self.code, missing, _command(run, missing))
-        findings = []
+        findings: list[Finding] = []
         for item in self.judge(run, limits):
             if isinstance(item, Skip):
                 return replace(item, code=self.code)
@@ -81,7 +99,8 @@ class Rule:
                     advice=(self.remedy,),
                 )
             )
-        return findings
+        silent = () if findings else self._went_silent(run)
+        return Skip(self.code, silent) if silent else findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +137,12 @@ def rule(
     return made
 
 
-def available(run: Run, need: str) -> bool:
-    """Say whether a run has what ``need`` names.
+def available(run: Run, need: str, rows: int) -> bool:
+    """Say whether a run has what ``need`` names; ``rows`` is what it offers of the columns.
 
     A column of ``run.metrics`` with a finite value; ``samples.FIELD``; ``samples.steps`` (one file
-    with two steps or more); ``config.NAME``; ``checkpoints``; ``rows>=N``.
+    with two steps or more); ``config.NAME``; ``checkpoints``; ``rows>=N`` (finite values of
+    the columns that the rule needs).
     """
     kind, _, rest = need.partition(".")
     if kind == "samples":
@@ -132,8 +152,8 @@ def available(run: Run, need: str) -> bool:
     if need == "checkpoints":
         return bool(run.checkpoints)
     if need.startswith("rows>="):
-        return run.logged_steps >= int(need.removeprefix("rows>="))
-    return logged(run, need)
+        return rows >= int(need.removeprefix("rows>="))
+    return finite_rows(run, need) > 0
 
 
 def _command(run: Run, missing: Sequence[str]) -> str | None:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rlhfdoctor.measures import Batch
-from rlhfdoctor.model import Onset, Run
+from rlhfdoctor.measures import Batch, ladders
+from rlhfdoctor.model import Onset, Run, Skip
+
+
+def measured(
+    run: Run, fewest: int, measure: Callable[[Batch], float | None]
+) -> list[tuple[list[Batch], list[float]]]:
+    """Return each sample file's steps with their measure, where at least two steps have one."""
+    found = []
+    for ladder in ladders(run, fewest):
+        pairs = [(batch, measure(batch)) for batch in ladder]
+        known = [(batch, value) for batch, value in pairs if value is not None]
+        if len(known) > 1:
+            found.append(([batch for batch, _ in known], [value for _, value in known]))
+    return found
+
+
+def too_few(fewest: int, what: str) -> Skip:
+    """Return the skip of a rule that found no two sampled steps to compare."""
+    return Skip("", (f"two sampled steps with {fewest} responses or more {what}",))
 
 
 def standing_from(bad: Sequence[bool]) -> int | None:
-    """Return the first index from which every later step is bad; never the first step of all."""
+    """Return the first index from which every later step is bad."""
     index = len(bad)
-    while index > 1 and bad[index - 1]:
+    while index > 0 and bad[index - 1]:
         index -= 1
     return index if index < len(bad) else None
 
@@ -21,6 +39,10 @@ def onset_between(run: Run, ladder: Sequence[Batch], bad: int) -> Onset:
 
     A sampled step counts updates; the log row that belongs to it is ``log_offset`` later.
     """
-    after = (ladder[bad - 1].step or 0) + run.log_offset + 1
     at = (ladder[bad].step or 0) + run.log_offset
+    if bad == 0:
+        return Onset(
+            step=at, low=min(at if run.first_step is None else run.first_step, at), high=at
+        )
+    after = (ladder[bad - 1].step or 0) + run.log_offset + 1
     return Onset(step=at, low=min(after, at), high=at)

@@ -1,13 +1,12 @@
 """Preference accuracy below chance."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
-from rlhfdoctor.measures import metric_evidence, track
+from rlhfdoctor.measures import logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
+from rlhfdoctor.series import mean_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +15,7 @@ class Limits:
 
     chance: float = 0.5  # accuracy of a coin
     standard_errors: float = 4.0  # below chance
+    least: float = 0.02  # accuracy below chance that is nothing, however steady
     rows: int = 10  # logged rows in the second half of the run
 
 
@@ -37,13 +37,17 @@ def accuracy_below_chance(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: swap check of chosen and rejected; then a learning rate ten times lower.
     """
     accuracy = track(run, "dpo_accuracy")
+    tied = not logged(run, "dpo_margin") or track(run, "dpo_margin").placeholder
+    if accuracy.placeholder and tied:
+        yield Skip("", ("dpo_accuracy: exact zeros throughout, ties or never computed",))
+        return
     first = len(accuracy) // 2
     late = accuracy.values[first:]
     if len(late) < limits.rows:
         yield Skip("", (f"{limits.rows} rows in the second half of the run",))
         return
-    level, error = fmean(late), stdev(late) / math.sqrt(len(late))
-    if level < limits.chance - limits.standard_errors * error:
+    level, error = mean_error(late)
+    if level < limits.chance - max(limits.standard_errors * error, limits.least):
         yield Finding(
             "critical",
             (

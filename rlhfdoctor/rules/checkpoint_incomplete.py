@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rlhfdoctor.model import Evidence, Finding, Location, Run, Skip
+from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Run, Skip
 from rlhfdoctor.rules import NoLimits, rule
 
 
@@ -29,7 +29,7 @@ def checkpoint_incomplete(run: Run, limits: NoLimits) -> Iterator[Finding | Skip
                 Evidence(
                     kind="checkpoint",
                     subject=item.name,
-                    observed=", ".join(item.missing),
+                    observed=_why(item),
                     where=Location(item.path),
                     first_step=item.step,
                     last_step=item.step,
@@ -39,6 +39,10 @@ def checkpoint_incomplete(run: Run, limits: NoLimits) -> Iterator[Finding | Skip
             {
                 "names": ", ".join(item.name for item in broken),
                 "verb": "is" if len(broken) == 1 else "are",
-                "why": "; ".join(", ".join(item.missing) for item in broken),
+                "why": "; ".join(_why(item) for item in broken),
             },
         )
+
+
+def _why(checkpoint: Checkpoint) -> str:
+    return ", ".join(checkpoint.missing) or "its reader does not say why"

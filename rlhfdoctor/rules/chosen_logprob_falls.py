@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
-from rlhfdoctor.measures import Track, track
+from rlhfdoctor.measures import Track, logged, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms
@@ -57,16 +57,19 @@ def chosen_logprob_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 def _from_start(run: Run) -> tuple[Track, float]:
     """Return the log-probability and its start; with beta known, without the batches' noise."""
     logp, beta = track(run, "logp_chosen"), run.number("kl_coef")
-    reward = run.columns.get("dpo_reward_chosen")
-    if not beta or reward is None or reward.unit != "nats*beta":
+    if not beta or not logged(run, "dpo_reward_chosen"):
         return logp, start_level(logp.values)
     rewards = track(run, "dpo_reward_chosen")
+    if rewards.column.unit != "nats*beta" or rewards.placeholder:
+        return logp, start_level(logp.values)
     falls = {step: value / beta for step, value in zip(rewards.steps, rewards.values, strict=True)}
     rows = [
         (step, value, falls[step])
         for step, value in zip(logp.steps, logp.values, strict=True)
         if step in falls
     ]
+    if 2 * len(rows) < len(logp):
+        return logp, start_level(logp.values)
     start = median(value - fall for _, value, fall in rows)
     steps, values = [step for step, _, _ in rows], [start + fall for _, _, fall in rows]
     return replace(logp, steps=steps, values=values), start

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import ladders, sample_evidence
+from rlhfdoctor.measures import sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,26 @@ def kl_of_samples(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for KL002 and KL003; recompute against the reference to confirm.
     """
-    for ladder in ladders(run, limits.fewest):
-        known = [(batch, batch.k1) for batch in ladder if batch.k1 is not None]
-        bad = standing_from([k1 > limits.ceiling for _, k1 in known if k1 is not None])
+    found = measured(run, limits.fewest, lambda batch: batch.k1)
+    if not found:
+        yield too_few(limits.fewest, "and log-probabilities of both models")
+    for ladder, values in found:
+        bad = standing_from([value > limits.ceiling for value in values])
         if bad is None:
             continue
-        first, last = known[bad][0], known[-1][0]
-        level = known[-1][1] or 0.0
         yield Finding(
             "critical",
             (
                 sample_evidence(
-                    first,
-                    last,
+                    ladder[bad],
+                    ladder[-1],
                     "samples.logprobs - samples.ref_logprobs",
-                    level,
+                    values[-1],
                     unit="nats/token",
                     estimator="k1",
                     limit_high=limits.ceiling,
                 ),
             ),
-            {"source": first.source, "level": level, "step": first.step},
-            onset=onset_between(run, [batch for batch, _ in known], bad),
+            {"source": ladder[0].source, "level": values[-1], "step": ladder[bad].step},
+            onset=onset_between(run, ladder, bad),
         )

@@ -21,7 +21,7 @@ class Limits:
 @rule(
     "KL002",
     signal="kl",
-    needs=["kl_ref_response"],
+    needs=["kl_ref_response", "rows>=10"],
     limits=Limits,
     text="KL above {ceiling:g} nats/response for {rows} logged rows ({steps} steps): "
     "{start:.3g} at the start, {level:.3g} at the end",

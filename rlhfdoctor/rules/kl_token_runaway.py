@@ -20,7 +20,7 @@ class Limits:
 @rule(
     "KL003",
     signal="kl",
-    needs=["kl_ref_token"],
+    needs=["kl_ref_token", "rows>=5"],
     limits=Limits,
     text="KL above {ceiling:g} nats/token ({estimator}) for {rows} logged rows ({steps} steps): "
     "{start:.3g} at the start, {level:.3g} at the end",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlhfdoctor.measures import ladders, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.rules._ladder import onset_between, standing_from, too_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,13 @@ def length_pile_up(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for LEN003.
     """
-    for ladder in ladders(run, limits.fewest):
+    files = [ladder for ladder in ladders(run, limits.fewest) if ladder[0].unit == "tokens"]
+    if not files:
+        yield too_few(limits.fewest, "and token ids")
+    for ladder in files:
         cap = max(len(item.tokens) for batch in ladder for item in batch.items)
         shares = [batch.share_of_length(cap) for batch in ladder]
-        if ladder[0].unit != "tokens" or cap < limits.least or shares[0] >= limits.start:
+        if cap < limits.least or shares[0] >= limits.start:
             continue
         bad = standing_from([share > limits.share for share in shares])
         if bad is None:

@@ -7,6 +7,9 @@ from rlhfdoctor.measures import metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 
+ROUNDING = 1e-9
+"""Relative size of differences that are none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -34,17 +37,19 @@ def length_spike(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: read the samples of that step.
     """
     length = track(run, "response_length_mean")
+    if length.placeholder:
+        yield Skip("", ("response_length_mean: exact zeros throughout, never computed",))
+        return
     spikes: list[tuple[int, float]] = []
-    total = sum(length.values[: limits.history])
-    squares = sum(value * value for value in length.values[: limits.history])
-    for index in range(limits.history, len(length)):
-        value, mean = length.values[index], total / index
-        spread = max(squares - index * mean * mean, 0.0) / (index - 1)
+    mean = squares = 0.0
+    for index, value in enumerate(length.values):
+        spread = squares / (index - 1) if index > 1 else 0.0
         limit = mean + limits.deviations * spread**0.5
-        if spread > 0.0 and value > limit:
+        if index >= max(limits.history, 2) and value > limit * (1 + ROUNDING):
             spikes.append((index, limit))
-        total += value
-        squares += value * value
+        away = value - mean
+        mean += away / (index + 1)
+        squares += away * (value - mean)
     if spikes:
         index, limit = spikes[0]
         step, value = length.steps[index], length.values[index]

@@ -35,9 +35,13 @@ def length_trend(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: none by itself; check whether the reward follows the length.
     """
     length = track(run, "response_length_mean")
+    if length.placeholder:
+        yield Skip("", ("response_length_mean: exact zeros throughout, never computed",))
+        return
     start, level = start_level(length.values), end_level(length.values)
     significant = abs(halves_differ(length.values)) > limits.standard_errors
-    if significant and start > 0 and not 1 / limits.factor < level / start < limits.factor:
+    drifts = level > limits.factor * start or level * limits.factor < start
+    if significant and start > 0 and drifts:
         yield Finding(
             "info",
             (metric_evidence(run, length, 0, len(length) - 1, level),),

@@ -1,5 +1,6 @@
 """A log that ends before the run was to end."""
 
+import math
 from collections.abc import Iterator
 
 from rlhfdoctor.model import Evidence, Finding, Onset, Run, Skip
@@ -24,9 +25,15 @@ def log_cut_short(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
     complete checkpoint with unchanged settings.
     """
     planned, last = run.number("planned_steps"), run.last_step
-    if planned is None or last is None:
+    if planned is None or planned <= 0 or last is None:
+        yield Skip("", ("config.planned_steps as a positive number",))
         return
-    if last + (run.number("logging_steps") or 1) <= planned:
+    interval = run.number("logging_steps") or 1.0
+    if interval < 0:
+        interval = 1.0
+    elif interval < 1:
+        interval = math.ceil(interval * planned)
+    if last + interval <= planned:
         later = [item for item in run.checkpoints if item.step > last]
         more = f"; {later[-1].name} is younger than the log" if later else ""
         yield Finding(

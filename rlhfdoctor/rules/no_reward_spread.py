@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import median
 
 from rlhfdoctor.measures import logged, metric_evidence, track
-from rlhfdoctor.model import Finding, Onset, Run, Skip
+from rlhfdoctor.model import Evidence, Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.series import end_level, start_level, stretches
 
@@ -27,7 +27,7 @@ class Limits:
     needs=["rows>=5"],
     limits=Limits,
     text="no reward spread within groups in {rows} of {total} logged rows: advantages are zero and "
-    "nothing is learnt (mean reward {reward})",
+    "nothing is learnt (median reward {reward})",
     brief="no reward spread in any group",
 )
 def no_reward_spread(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
@@ -45,32 +45,35 @@ def no_reward_spread(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     spread = track(run, "frac_reward_zero_std", "reward_group_std")
     if spread.metric == "frac_reward_zero_std":
         dead = [value >= limits.share for value in spread.values]
+        low, high = None, limits.share
     else:
         dead = [value < limits.float_noise for value in spread.values]
+        low, high = limits.float_noise, None
     reward = track(run, "reward_raw_mean") if logged(run, "reward_raw_mean") else None
-    shown = f"{fmean(reward.values):.3g}" if reward else "not logged"
+    shown = f"{median(reward.values):.3g}" if reward else "not logged"
     args = {"rows": sum(dead), "total": len(dead), "reward": shown}
-    if sum(dead) >= limits.throughout * len(dead):
+
+    def seen(first: int, last: int) -> tuple[Evidence]:
+        level = end_level(spread.values[first : last + 1])
+        return (metric_evidence(run, spread, first, last, level, limit_low=low, limit_high=high),)
+
+    if any(dead) and sum(dead) >= limits.throughout * len(dead):
         first = dead.index(True)
         yield Finding(
             "critical",
-            (
-                metric_evidence(
-                    run, spread, first, len(dead) - 1, fmean(spread.values), limit_high=limits.share
-                ),
-            ),
+            seen(first, len(dead) - 1),
             args,
             onset=Onset(spread.steps[first], spread.steps[0], spread.steps[first]),
             alone=True,
         )
         return
     for first, last in stretches([float(item) for item in dead], bool, limits.patience):
-        if last != len(dead) - 1:
+        if len(dead) - 1 - last >= limits.patience:
             continue
         rose = reward is not None and end_level(reward.values) > start_level(reward.values)
         yield Finding(
             "info" if rose else "warning",
-            (metric_evidence(run, spread, first, last, 1.0, limit_high=limits.share),),
+            seen(first, last),
             args,
             onset=Onset(spread.steps[first], spread.steps[first], spread.steps[first]),
         )

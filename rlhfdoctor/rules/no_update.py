@@ -53,7 +53,8 @@ def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """
     if logged(run, "grad_norm"):
         norm = track(run, "grad_norm")
-        if len(norm) >= limits.rows and norm.placeholder:
+        throughout = len(norm) >= limits.rows and 2 * len(norm) >= run.logged_steps
+        if throughout and norm.placeholder:
             yield Finding(
                 "critical",
                 (metric_evidence(run, norm, 0, len(norm) - 1, 0.0, limit_low=0.0),),
@@ -61,7 +62,8 @@ def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 onset=Onset(norm.steps[0], norm.steps[0], norm.steps[0]),
                 alone=True,
             )
-        return
+        if throughout or not norm.placeholder:
+            return
     present = [track(run, name) for name in (*SIGNS, *TRENDS) if logged(run, name)]
     if not any(_moved(found, limits) for found in present):
         yield Skip("", ("grad_norm", "a KL, margin or trend that shows an update"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -15,7 +16,7 @@ from rlhfdoctor.vocabulary import metric_of
 class Limits:
     """When values that are not finite are the end of the run."""
 
-    rows: int = 5  # last logged rows of the metric; fewer where the log is shorter
+    patience: int = 5  # last logged rows of the metric; fewer where the log is shorter
 
 
 @rule(
@@ -23,7 +24,7 @@ class Limits:
     signal="numbers",
     needs=["rows>=1"],
     limits=Limits,
-    text="{metric} is not finite ({value}) from step {step} on, first of {names}; {count} rows",
+    text="{metric} is {value} at step {step}, first of {names}; not finite in {rows} rows",
     brief="{metric} is {value} from step {step}",
 )
 def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
@@ -40,46 +41,69 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: go back to the last checkpoint whose weights and optimizer state are finite, before the
     first anomaly; change precision or learning rate first; never resume with the same settings.
     """
-    broken: list[tuple[int, str, float, bool, int]] = []
-    for name in run.columns:
-        values = run.metrics.select("step", name).drop_nulls(name)
-        bad = values.filter(~pl.col(name).is_finite())
-        if bad.height:
-            step, value = bad.row(0)
-            tail = values.tail(limits.rows)
-            to_the_end = bool(tail.select((~pl.col(name).is_finite()).all()).item())
-            broken.append((step, name, value, to_the_end, bad.height))
+    broken = sorted(found for name in run.columns if (found := _broken(run, name, limits.patience)))
     if not broken:
         return
-    broken.sort()
-    lasting = [item for item in broken if item[3] and _fatal(item[1])]
-    measured = [item for item in broken if item[3] and _core(item[1])]
-    step, name, value, _, count = (lasting or measured or broken)[0]
+    fatal = [item for item in broken if item.lasts and _fatal(item.name)]
+    lasting = [item for item in broken if item.lasts and _core(item.name)]
+    speaking = fatal or lasting or broken
+    first = speaking[0]
+    others = [item for item in broken if item not in speaking]
     yield Finding(
-        "critical" if lasting else "warning" if measured else "info",
+        "critical" if fatal else "warning" if lasting else "info",
         tuple(
             Evidence(
                 kind="metric",
-                subject=other,
-                observed=bad,
-                where=locate(run, other, first),
-                unit=run.columns[other].unit,
-                first_step=first,
-                last_step=run.last_step,
+                subject=item.name,
+                observed=item.value,
+                where=locate(run, item.name, item.step),
+                unit=run.columns[item.name].unit,
+                first_step=item.step,
+                last_step=item.back or run.last_step,
             )
-            for first, other, bad, _, _ in broken[:10]
+            for item in (*speaking, *others)[:10]
         ),
         {
-            "metric": name,
-            "value": f"{value}",
-            "step": step,
-            "count": count,
-            "names": ", ".join(item[1] for item in broken[:5]),
+            "metric": first.name,
+            "value": f"{first.value}",
+            "step": first.step,
+            "rows": first.rows,
+            "names": ", ".join(item.name for item in speaking[:5]),
         },
-        onset=Onset(step, step, step),
-        recovered_at=None if measured else run.last_step,
-        alone=bool(lasting),
+        onset=Onset(first.step, first.step, first.step),
+        recovered_at=first.back,
+        alone=bool(fatal),
     )
+
+
+class _Broken(NamedTuple):
+    """A metric that was not finite: since when, in how many rows, and when it came back."""
+
+    step: int
+    name: str
+    value: float
+    rows: int
+    lasts: bool
+    back: int | None
+
+
+def _broken(run: Run, name: str, patience: int) -> _Broken | None:
+    """Look for values that are not finite.
+
+    They last where the last ``patience`` values are not finite, or at least half of those since
+    the first and no fewer than ``patience``: a finite row now and then is no recovery.
+    """
+    values = run.metrics.select("step", name).drop_nulls(name)
+    bad = values.filter(~pl.col(name).is_finite())
+    if not bad.height:
+        return None
+    step, value = bad.row(0)
+    since = values.filter(pl.col("step") >= step)
+    tail = bool((~values.tail(patience)[name].is_finite()).all())
+    lasts = tail or (bad.height >= patience and 2 * bad.height >= since.height)
+    after = values.filter(pl.col("step") > bad["step"][-1])
+    back = int(after["step"][0]) if after.height and not lasts else None
+    return _Broken(step, name, value, bad.height, lasts, back)
 
 
 def _core(column: str) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import ladders, logged, sample_evidence, track
+from rlhfdoctor.measures import logged, sample_evidence, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms
-from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
 from rlhfdoctor.series import start_level
 
 
@@ -40,8 +40,8 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: read the samples of the fall; go back to before it, and raise entropy by a lower
     learning rate, a stronger KL penalty, or a repaired reward.
     """
-    looked = logged(run, "ppl_policy")
-    if looked:
+    computed = logged(run, "ppl_policy") and not track(run, "ppl_policy").placeholder
+    if computed:
         ppl = track(run, "ppl_policy")
         yield from alarms(
             run,
@@ -50,12 +50,10 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             patience=limits.patience,
             args={"origin": "as logged"},
         )
-    for ladder in ladders(run, limits.fewest):
-        known = [(batch, batch.perplexity) for batch in ladder]
-        values = [value for _, value in known if value is not None]
-        if len(values) != len(known):
-            continue
-        looked = True
+    found = measured(run, limits.fewest, lambda batch: batch.perplexity)
+    if not found and not computed:
+        yield too_few(limits.fewest, "and log-probabilities, or a logged perplexity")
+    for ladder, values in found:
         bad = standing_from([value < limits.fall * values[0] for value in values])
         if bad is None:
             continue
@@ -78,5 +76,3 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             },
             onset=onset_between(run, ladder, bad),
         )
-    if not looked:
-        yield Skip("", ("two sampled steps with log-probabilities",))

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
 from rlhfdoctor.measures import metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.series import start_level
+from rlhfdoctor.series import mean_error, start_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,9 @@ def preference_loss_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: a learning rate ten times lower; check that chosen and rejected are not swapped.
     """
     loss = track(run, "loss_total")
+    if loss.placeholder:
+        yield Skip("", ("loss_total: exact zeros throughout, never computed",))
+        return
     first = len(loss) // 2
     late = loss.values[first:]
     if len(late) < limits.rows:
@@ -47,8 +49,8 @@ def preference_loss_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         return
     sigmoid = abs(loss.values[0] - math.log(2)) < limits.near
     start = math.log(2) if sigmoid else start_level(loss.values)
-    level, error = fmean(late), stdev(late) / math.sqrt(len(late))
-    if level > start + limits.standard_errors * error:
+    level, error = mean_error(late)
+    if level > start + max(limits.standard_errors * error, limits.near):
         yield Finding(
             "critical",
             (metric_evidence(run, loss, first, len(loss) - 1, level, limit_high=start),),

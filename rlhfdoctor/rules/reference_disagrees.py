@@ -38,15 +38,13 @@ def reference_disagrees(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: recompute against the model that training started from; switch the reference update off
     or slow it down.
     """
-    files = ladders(run, limits.fewest)
-    if len(files) < 2:
-        yield Skip("", ("a second sample file with log-probabilities",))
-        return
     steps: dict[int, list[Batch]] = {}
-    for ladder in files:
+    for ladder in ladders(run, limits.fewest):
         for batch in ladder:
             if batch.step is not None and batch.k1 is not None:
                 steps.setdefault(batch.step, []).append(batch)
+    if all(len(found) < 2 for found in steps.values()):
+        yield Skip("", ("two sample files with log-probabilities at the same step",))
     for step, found in sorted(steps.items()):
         if len(found) < 2:
             continue

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import ladders, sample_evidence
+from rlhfdoctor.measures import sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,11 @@ def reference_perplexity(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for KL002 and KL003; recompute against the reference to confirm.
     """
-    for ladder in ladders(run, limits.fewest):
-        values = [batch.ref_perplexity for batch in ladder]
-        known = [value for value in values if value is not None]
-        if len(known) != len(values):
-            continue
-        bad = standing_from([value > limits.rise * known[0] for value in known])
+    found = measured(run, limits.fewest, lambda batch: batch.ref_perplexity)
+    if not found:
+        yield too_few(limits.fewest, "and log-probabilities of the reference")
+    for ladder, values in found:
+        bad = standing_from([value > limits.rise * values[0] for value in values])
         if bad is None:
             continue
         yield Finding(
@@ -50,11 +49,11 @@ def reference_perplexity(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                     ladder[bad],
                     ladder[-1],
                     "samples.ref_logprobs",
-                    known[-1],
+                    values[-1],
                     unit="perplexity",
-                    limit_high=limits.rise * known[0],
+                    limit_high=limits.rise * values[0],
                 ),
             ),
-            {"start": known[0], "level": known[-1], "source": ladder[0].source},
+            {"start": values[0], "level": values[-1], "source": ladder[0].source},
             onset=onset_between(run, ladder, bad),
         )

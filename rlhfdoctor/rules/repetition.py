@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from rlhfdoctor.measures import Batch, ladders, sample_evidence
+from rlhfdoctor.measures import Batch, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
 from rlhfdoctor.text import loop
 
 
@@ -38,14 +38,11 @@ def repetition(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: go back to before it began; if the reward rises with the repeated phrase (RWD002) repair
     the reward, otherwise raise the KL penalty and put repetition among the rejected answers.
     """
-    looked = False
-    for ladder in ladders(run, limits.fewest):
-        shares = [batch.distinct_3 for batch in ladder]
-        known = [share for share in shares if share is not None]
-        if len(known) != len(shares):
-            continue
-        looked = True
-        bad = standing_from([share < limits.fall * known[0] for share in known])
+    found = measured(run, limits.fewest, lambda batch: batch.distinct_3)
+    if not found:
+        yield too_few(limits.fewest, "of three words or more")
+    for ladder, values in found:
+        bad = standing_from([value < limits.fall * values[0] for value in values])
         if bad is None:
             continue
         yield Finding(
@@ -55,21 +52,19 @@ def repetition(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                     ladder[bad],
                     ladder[-1],
                     "samples.response",
-                    known[-1],
+                    values[-1],
                     unit="share of different 3-grams",
-                    limit_low=limits.fall * known[0],
+                    limit_low=limits.fall * values[0],
                 ),
             ),
             {
                 "source": ladder[0].source,
-                "level": known[-1],
-                "start": known[0],
+                "level": values[-1],
+                "start": values[0],
                 "loops": _looping(ladder[-1]),
             },
             onset=onset_between(run, ladder, bad),
         )
-    if not looked:
-        yield Skip("", ("two sampled steps with responses of three words or more",))
 
 
 def _looping(batch: Batch) -> float:

@@ -8,7 +8,7 @@ from itertools import chain
 from rlhfdoctor.measures import Batch, ladders, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from
+from rlhfdoctor.rules._ladder import onset_between, standing_from, too_few
 from rlhfdoctor.series import correlation
 from rlhfdoctor.text import count_ngrams
 
@@ -43,9 +43,14 @@ def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: repair the reward before anything else; a stronger KL penalty only delays it. Rescore
     late samples with a second reward model or a judge.
     """
-    for ladder in ladders(run, limits.fewest):
-        if any(item.reward is None for batch in ladder for item in batch.items):
-            continue
+    files = [
+        ladder
+        for ladder in ladders(run, limits.fewest)
+        if all(item.reward is not None for batch in ladder for item in batch.items)
+    ]
+    if not files:
+        yield too_few(limits.fewest, "and a finite reward each")
+    for ladder in files:
         for n in (1, 2, 3):
             found = _paid(ladder, n, limits)
             if found is None:

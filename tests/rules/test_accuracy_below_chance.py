@@ -1,7 +1,8 @@
 import pytest
 
-from tests.builders import clear, only, run_of, skipped
-from tests.rules.shapes import NAN, logged
+from rlhfdoctor.model import Skip
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN, log_of, logged
 
 
 def around(level: float, rows: int = 20) -> list[float]:
@@ -22,15 +23,61 @@ def test_four_standard_errors_below_one_half(level: float, alarms: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("level", "alarms"),
+    [
+        pytest.param(0.485, False, id="a hundredth and a half below chance is nothing"),
+        pytest.param(0.475, True, id="two hundredths and a half are something"),
+        pytest.param(0.5, False, id="chance itself is not below it"),
+    ],
+)
+def test_however_steady_two_hundredths_are_asked_for(level: float, alarms: bool) -> None:
+    assert clear("DPO002", run_of(dpo_accuracy=[level] * 20)) is not alarms
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({}, id="margins that are not logged"),
+        pytest.param({"dpo_margin": [0.0] * 30}, id="margins of zero"),
+        pytest.param({"dpo_margin": [NAN] * 30}, id="margins of NaN"),
+    ],
+)
+def test_accuracies_of_zero_are_ties_or_were_never_computed(
+    columns: dict[str, list[float]],
+) -> None:
+    assert skipped("DPO002", log_of(columns, dpo_accuracy=[0.0] * 30))
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "margin"),
+    [
+        pytest.param([0.0] * 30, [-1.0] * 30, id="zeros beside margins that are not zero"),
+        pytest.param([0.0] * 29 + [0.1], [0.0] * 30, id="accuracies that left zero"),
+    ],
+)
+def test_accuracies_that_were_measured_are_judged(
+    accuracy: list[float], margin: list[float]
+) -> None:
+    assert not clear("DPO002", run_of(dpo_accuracy=accuracy, dpo_margin=margin))
+    assert not skipped("DPO002", run_of(dpo_accuracy=accuracy, dpo_margin=margin))
+
+
+@pytest.mark.parametrize(
     ("rows", "looks"),
     [
         pytest.param(18, False, id="nine rows in the second half are too few"),
-        pytest.param(20, True, id="ten rows in the second half are enough"),
+        pytest.param(19, True, id="ten rows in the second half are enough"),
     ],
 )
 def test_ten_rows_in_the_second_half_are_needed(rows: int, looks: bool) -> None:
     run = run_of(dpo_accuracy=around(0.2, rows))
     assert skipped("DPO002", run) is not looks
+
+
+def test_however_few_the_second_half_may_hold_ten_rows_are_needed() -> None:
+    run = run_of(dpo_accuracy=around(0.2, 9) + [NAN] * 20)
+    assert judge("DPO002", run, rows=4) == Skip("DPO002", ("rows>=10",))
+    assert only("DPO002", run_of(dpo_accuracy=around(0.2, 10)), rows=4)
 
 
 def test_it_is_critical_and_dated_to_the_middle_at_the_latest() -> None:
@@ -72,5 +119,7 @@ def test_the_limits_can_be_set() -> None:
     run = run_of(dpo_accuracy=around(0.44))
     assert not clear("DPO002", run, standard_errors=2.0)
     assert not clear("DPO002", run, chance=0.7)
+    assert not clear("DPO002", run_of(dpo_accuracy=[0.49] * 20), least=0.005)
+    assert clear("DPO002", run_of(dpo_accuracy=[0.2] * 20), least=0.4)
     assert skipped("DPO002", run_of(dpo_accuracy=around(0.2, 12)))
     assert not clear("DPO002", run_of(dpo_accuracy=around(0.2, 12)), rows=6)

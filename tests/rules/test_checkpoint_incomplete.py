@@ -42,3 +42,10 @@ def test_several_broken_checkpoints_are_one_finding() -> None:
     assert [item.subject for item in finding.evidence] == ["checkpoint-10", "checkpoint-30"]
     assert "checkpoint-10, checkpoint-30 are incomplete: a; b" in finding.message
     assert "checkpoint-20" not in finding.message
+
+
+def test_a_checkpoint_that_lacks_no_file_still_has_a_reason() -> None:
+    run = run_of(checkpoints=[Checkpoint(20, "run/checkpoint-20", "checkpoint-20")])
+    finding = only("CKP001", run)
+    assert finding.message.endswith(": its reader does not say why")
+    assert finding.evidence[0].observed == "its reader does not say why"

@@ -63,6 +63,72 @@ def test_what_is_no_log_probability_is_not_judged(start: float) -> None:
     assert skipped("DPO001", run_of(logp_chosen=[start] * 10 + [start - 1.0] * 10))
 
 
+BETA = {"kl_coef": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("reward", "alarms"),
+    [
+        pytest.param(-5.0, False, id="half of the start itself"),
+        pytest.param(-5.01, True, id="just more than half of the start"),
+        pytest.param(5.01, False, id="a rise is no fall"),
+    ],
+)
+def test_with_beta_known_each_row_is_held_against_its_own_start(
+    reward: float, alarms: bool
+) -> None:
+    # the answers of the last rows are more likely from the start, which hides the fall
+    run = run_of(
+        logp_chosen=[-100.0] * 16,
+        dpo_reward_chosen=[0.0] * 10 + [reward] * 6,
+        config=BETA,
+    )
+    assert clear("DPO001", run) is not alarms
+
+
+def test_with_beta_known_a_stretch_of_long_answers_is_no_fall() -> None:
+    logp, reward = START + [-400.0] * 6, [0.0] * 15 + [0.01]
+    assert clear("DPO001", run_of(logp_chosen=logp, dpo_reward_chosen=reward, config=BETA))
+
+
+@pytest.mark.parametrize(
+    ("config", "unit"),
+    [
+        pytest.param({}, "nats*beta", id="beta is not known"),
+        pytest.param({"kl_coef": 0.0}, "nats*beta", id="a beta of zero"),
+        pytest.param({"kl_coef": "auto"}, "nats*beta", id="a beta that is a word"),
+        pytest.param(BETA, "unknown", id="rewards of another unit"),
+    ],
+)
+def test_otherwise_the_first_rows_are_the_start(config: dict[str, float | str], unit: str) -> None:
+    run = run_of(
+        logp_chosen=START + [-400.0] * 6,
+        dpo_reward_chosen=[0.0] * 15 + [0.01],
+        config=config,
+        units={"dpo_reward_chosen": unit},
+    )
+    assert only("DPO001", run).severity == "critical"
+    assert not clear("DPO001", run_of(logp_chosen=START + [-400.0] * 6, config=BETA))
+
+
+def test_only_rows_that_have_both_are_held_against_their_start() -> None:
+    run = run_of(
+        logp_chosen=[-90.0, -110.0] * 10,
+        dpo_reward_chosen=[None, 0.0] * 5 + [None, -12.0] * 5,
+        config=BETA,
+    )
+    finding = only("DPO001", run)
+    # the rows' own starts: -110 five times, then -110 + 120 five times; their median is -50
+    assert finding.evidence[0].limit_low == -75.0
+    assert finding.evidence[0].observed == -170.0
+    assert "falls from -50 to -170 nats/response for 5 logged rows" in finding.message
+
+
+def test_a_start_of_its_own_that_is_no_log_probability_is_not_judged() -> None:
+    run = run_of(logp_chosen=[-100.0] * 16, dpo_reward_chosen=[-12.0] * 16, config=BETA)
+    assert skipped("DPO001", run)
+
+
 @pytest.mark.parametrize(
     ("rows", "looks"),
     [

@@ -32,6 +32,22 @@ def test_stuck_means_within_the_tolerance_of_ln_2(away: float, stuck: bool) -> N
 )
 def test_ten_rows_of_loss_are_needed(losses: list[float], stuck: bool) -> None:
     run = run_of(loss_total=losses, dpo_margin=[0.0] * len(losses))
+    assert skipped("UPD002", run) is not stuck
+    assert silent("UPD002", run) is not stuck
+
+
+@pytest.mark.parametrize(
+    ("margins", "stuck"),
+    [
+        pytest.param([NAN] * 12, False, id="NaN is no margin of zero"),
+        pytest.param([0.0] + [NAN] * 11, False, id="one margin does not speak for all rows"),
+        pytest.param([0.0] * 9 + [NAN] * 3, False, id="nine finite margins are too few"),
+        pytest.param([0.0] * 10 + [NAN] * 2, True, id="ten finite margins are enough"),
+    ],
+)
+def test_ten_rows_of_margins_are_needed(margins: list[float], stuck: bool) -> None:
+    run = run_of(loss_total=[LN2] * 12, dpo_margin=margins)
+    assert skipped("UPD002", run) is not stuck
     assert silent("UPD002", run) is not stuck
 
 
@@ -61,7 +77,6 @@ def test_it_stands_alone_and_from_the_first_step() -> None:
         pytest.param([LN2] * 11 + [0.5], [0.0] * 12, id="one row of another loss"),
         pytest.param([LN2] * 6 + [0.3] * 6, [0.0] * 6 + [1.0] * 6, id="a start that got going"),
         pytest.param([0.0] * 12, [0.0] * 12, id="a loss of zero is not ln 2"),
-        pytest.param([NAN] * 12, [0.0] * 12, id="a loss of NaN is not ln 2"),
     ],
 )
 def test_whatever_moved_is_not_stuck(losses: list[float], margins: list[float]) -> None:
@@ -71,6 +86,7 @@ def test_whatever_moved_is_not_stuck(losses: list[float], margins: list[float]) 
 def test_loss_and_margin_are_both_needed() -> None:
     assert skipped("UPD002", run_of(loss_total=[LN2] * 12))
     assert skipped("UPD002", run_of(dpo_margin=[0.0] * 12))
+    assert skipped("UPD002", run_of(loss_total=[NAN] * 12, dpo_margin=[0.0] * 12))
     assert skipped("UPD002", run_of(policy_loss=[LN2] * 12, dpo_reward_chosen=[0.0] * 12))
 
 
@@ -91,3 +107,6 @@ def test_the_limits_can_be_set() -> None:
     assert clear("UPD002", run)
     assert not clear("UPD002", run, tolerance=0.003)
     assert clear("UPD002", run, tolerance=0.003, rows=13)
+    short = run_of(loss_total=[LN2] * 20, dpo_margin=[0.0] * 12 + [NAN] * 8)
+    assert not clear("UPD002", short, rows=12)
+    assert clear("UPD002", short, rows=13)

@@ -1,5 +1,7 @@
 import pytest
 
+from rlhfdoctor.doctor import settle
+from rlhfdoctor.model import Skip
 from tests.builders import clear, judge, only, run_of, skipped
 from tests.rules.shapes import NAN, logged
 
@@ -48,6 +50,21 @@ def test_a_collapse_is_critical_and_dated_where_it_begins() -> None:
     assert "entropy 2 -> 0.05" in finding.summary
 
 
+@pytest.mark.parametrize(
+    ("level", "worth"),
+    [
+        pytest.param(0.4, "info", id="a fifth of the start itself"),
+        pytest.param(0.39, "warning", id="just below a fifth of the start"),
+    ],
+)
+def test_a_fall_that_nothing_else_shows_is_worth_what_is_left(level: float, worth: str) -> None:
+    finding = only("ENT001", run_of(entropy=[2.0] * 10 + [level] * 6))
+    assert finding.severity == "critical"
+    assert [item.severity for item in settle([finding])] == [worth]
+    beside = only("KL003", run_of(kl_ref_token=[0.1] * 10 + [3.0] * 6))
+    assert settle([finding, beside])[0].severity == "critical"
+
+
 def test_a_dip_that_recovers_is_information() -> None:
     finding = only("ENT001", run_of(entropy=[2.0] * 10 + [0.1] * 6 + [1.9] * 10))
     assert finding.severity == "info"
@@ -63,6 +80,11 @@ def test_an_entropy_of_unknown_unit_is_judged_by_its_ratio() -> None:
 def test_the_known_unit_is_preferred() -> None:
     run = run_of(entropy=[2.0] * 20, entropy_unknown=[50.0] * 10 + [5.0] * 10)
     assert clear("ENT001", run)
+
+
+def test_zeros_do_not_hide_an_entropy_of_unknown_unit() -> None:
+    run = run_of(entropy=[0.0] * 20, entropy_unknown=[50.0] * 10 + [5.0] * 10)
+    assert only("ENT001", run).evidence[0].subject == "entropy_unknown"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +108,8 @@ def test_what_is_no_entropy_is_not_judged(values: list[float]) -> None:
     ],
 )
 def test_eight_rows_are_needed(rows: int, looks: bool) -> None:
-    assert skipped("ENT001", run_of(entropy=[2.0] * rows)) is not looks
+    run = run_of(entropy=[2.0] * rows)
+    assert judge("ENT001", run) == ([] if looks else Skip("ENT001", ("rows>=8",)))
 
 
 def test_minus_a_log_probability_is_never_taken_for_an_entropy() -> None:
@@ -99,3 +122,5 @@ def test_the_limits_can_be_set() -> None:
     assert judge("ENT001", run, fall=0.8)
     assert clear("ENT001", run, fall=0.8, least=0.6)
     assert clear("ENT001", run, fall=0.8, patience=7)
+    assert only("ENT001", run, fall=0.8).weak == "info"
+    assert only("ENT001", run, fall=0.8, deep=0.76).weak == "warning"

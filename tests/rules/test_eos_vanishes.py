@@ -39,9 +39,9 @@ def test_it_is_critical_and_dated_where_the_fall_begins() -> None:
     assert finding.onset is not None
     assert 19 <= finding.onset.step <= 21
     assert finding.onset.low <= finding.onset.step <= finding.onset.high
-    assert logged(finding.evidence[0], "num_eos_tokens", "count")
+    assert logged(finding.evidence[0], "num_eos_tokens", "responses/batch")
     assert finding.evidence[0].limit_low == 10.0
-    assert "fall from 40 to 0 count" in finding.message
+    assert "fall from 40 to 0 responses/batch" in finding.message
     assert "40 -> 0" in finding.summary
 
 
@@ -56,6 +56,11 @@ def test_a_rate_is_preferred_to_a_count() -> None:
     assert clear("LEN004", run)
     finding = only("LEN004", run_of(eos_rate=[0.8] * 10 + [0.1] * 10))
     assert logged(finding.evidence[0], "eos_rate", "fraction")
+
+
+def test_a_rate_of_zeros_does_not_hide_the_count() -> None:
+    run = run_of(eos_rate=[0.0] * 20, num_eos_tokens=START + [1.0] * 10)
+    assert only("LEN004", run).evidence[0].subject == "num_eos_tokens"
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,19 @@ def test_what_was_never_computed_is_not_judged(value: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "looks"),
+    [
+        pytest.param([50.0] * 9, False, id="nine rows are too few"),
+        pytest.param([50.0] * 10, True, id="ten rows are enough"),
+        pytest.param([50.0] * 9 + [NAN] * 20, False, id="rows of NaN do not count"),
+        pytest.param([50.0] * 10 + [NAN] * 20, True, id="rows of NaN do not harm"),
+    ],
+)
+def test_ten_rows_are_needed(values: list[float], looks: bool) -> None:
+    assert skipped("KL002", run_of(kl_ref_response=values)) is not looks
+
+
+@pytest.mark.parametrize(
     "column",
     [
         pytest.param("kl_ref_token", id="kl_ref_token is another quantity"),

@@ -1,6 +1,7 @@
 import pytest
 
 from tests.builders import clear, only, run_of, skipped
+from tests.rules.shapes import NAN
 
 CALM = [0.01 * index for index in range(20)]
 
@@ -22,7 +23,7 @@ def test_patience_counts_consecutive_rows(rows_above: int, alarms: bool) -> None
     [
         pytest.param(1.0, False, id="the ceiling itself is not above it"),
         pytest.param(1.001, True, id="just above the ceiling"),
-        pytest.param(float("nan"), False, id="NaN is never above"),
+        pytest.param(NAN, False, id="NaN is never above"),
     ],
 )
 def test_the_ceiling_is_one_nat_a_token(level: float, alarms: bool) -> None:
@@ -51,6 +52,19 @@ def test_zeros_throughout_were_never_computed() -> None:
     assert skipped("KL003", run_of(kl_ref_token=[0.0] * 30))
 
 
+@pytest.mark.parametrize(
+    ("values", "looks"),
+    [
+        pytest.param([50.0] * 4, False, id="four rows are too few"),
+        pytest.param([50.0] * 5, True, id="five rows are enough"),
+        pytest.param([50.0] * 4 + [NAN] * 20, False, id="rows of NaN do not count"),
+        pytest.param([50.0] * 5 + [NAN] * 20, True, id="rows of NaN do not harm"),
+    ],
+)
+def test_five_rows_are_needed(values: list[float], looks: bool) -> None:
+    assert skipped("KL003", run_of(kl_ref_token=values)) is not looks
+
+
 def test_another_unit_is_never_judged() -> None:
     assert skipped("KL003", run_of(kl_ref_response=[50.0] * 30))
     assert skipped("KL003", run_of(kl_unknown=[50.0] * 30))
@@ -60,3 +74,4 @@ def test_the_limits_can_be_set() -> None:
     run = run_of(kl_ref_token=CALM + [0.5] * 6)
     assert clear("KL003", run)
     assert not clear("KL003", run, ceiling=0.4)
+    assert clear("KL003", run, ceiling=0.4, patience=7)

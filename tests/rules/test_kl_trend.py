@@ -54,12 +54,16 @@ def test_a_kl_per_token_is_preferred() -> None:
     assert clear("KL004", run)
 
 
+def test_zeros_per_token_do_not_hide_a_kl_per_response() -> None:
+    run = run_of(kl_ref_token=[0.0] * 20, kl_ref_response=growing(3.0, 4.0))
+    assert only("KL004", run).evidence[0].subject == "kl_ref_response"
+
+
 @pytest.mark.parametrize(
     "values",
     [
         pytest.param([-2.0] * 10 + [-1.0] * 5 + [9.0] * 5, id="no level in the middle to double"),
         pytest.param([1.0] * 10 + [NAN] * 10, id="NaN is no growth"),
-        pytest.param([1.0, 9.0] + [NAN] * 18, id="two finite rows are no trend"),
         pytest.param([1.0] * 10 + [9.0] * 5 + [1.0] * 5, id="a stretch that recovered"),
     ],
 )
@@ -83,6 +87,7 @@ def test_what_was_never_computed_is_not_judged(value: float) -> None:
 )
 def test_ten_rows_are_needed(rows: int, looks: bool) -> None:
     assert skipped("KL004", run_of(kl_ref_token=[1.0] * rows)) is not looks
+    assert skipped("KL004", run_of(kl_ref_token=[1.0] * rows + [NAN] * 20)) is not looks
 
 
 @pytest.mark.parametrize(

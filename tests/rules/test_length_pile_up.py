@@ -48,7 +48,9 @@ def test_short_answers_are_not_piles(cap: int, alarms: bool) -> None:
     ],
 )
 def test_eight_responses_a_step_are_needed(count: int, alarms: bool) -> None:
-    assert silent("LEN005", piled(0, count, count, count=count)) is not alarms
+    run = piled(0, count, count, count=count)
+    assert skipped("LEN005", run) is not alarms
+    assert silent("LEN005", run) is not alarms
 
 
 def test_it_is_critical_and_dated_between_two_sampled_steps() -> None:
@@ -73,7 +75,41 @@ def test_words_are_never_judged() -> None:
         row["response"] = " ".join(["w"] * (40 if index >= 20 or index < 2 else 10 + index))
     assert skipped("LEN005", run_of(samples=rows))
     rows[0]["token_ids"] = list(range(40))
-    assert silent("LEN005", run_of(samples=rows))
+    assert skipped("LEN005", run_of(samples=rows))
+
+
+@pytest.mark.parametrize(
+    ("more", "looks"),
+    [
+        pytest.param(0, True, id="half of the responses have ids: the others are left out"),
+        pytest.param(1, False, id="less than half have ids: lengths are words"),
+    ],
+)
+def test_lengths_are_tokens_where_half_of_a_file_has_ids(more: int, looks: bool) -> None:
+    rows = [
+        row
+        for step, piles in ((0, 0), (10, 18))
+        for row in batch(step, [list(range(40 if i < piles else 20 + i)) for i in range(20)])
+    ]
+    for row in rows[1::2] + rows[:more]:
+        row["token_ids"] = None
+    run = run_of(samples=rows)
+    assert skipped("LEN005", run) is not looks
+    if looks:
+        assert "90% of the responses" in only("LEN005", run).message
+
+
+def test_a_file_of_words_does_not_hide_a_file_of_tokens() -> None:
+    words = [row for step in (0, 10) for row in batch(step, [[1] * 9] * 8, source="a.jsonl")]
+    for row in words:
+        row["token_ids"] = None
+    ids = [[7] * 20 if index else [7] * 40 for index in range(8)]
+    tokens = [
+        *batch(0, ids, source="b.jsonl"),
+        *batch(10, [[7] * 40] * 8, source="b.jsonl"),
+    ]
+    finding = only("LEN005", run_of(samples=[*words, *tokens]))
+    assert sampled(finding.evidence[0], "b.jsonl", "share of responses")
 
 
 def test_the_logged_length_is_not_a_sample() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, log_of, logged, silent
+from tests.rules.shapes import NAN, log_of, logged
 
 # mean 100, standard deviation 1.054 over the first ten rows
 STEADY = [101.0 if index % 2 else 99.0 for index in range(10)]
@@ -43,6 +43,7 @@ def test_ten_rows_of_history_are_needed(before: int, spikes: bool) -> None:
 )
 def test_eleven_rows_are_needed(rows: int, looks: bool) -> None:
     assert skipped("LEN001", run_of(response_length_mean=[100.0] * rows)) is not looks
+    assert skipped("LEN001", run_of(response_length_mean=[100.0] * rows + [NAN] * 9)) is not looks
 
 
 def test_the_first_spike_is_dated_and_the_others_are_counted() -> None:
@@ -71,15 +72,26 @@ def test_a_spike_widens_the_limit_for_the_rows_after() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param([0.0] * 20, id="zeros throughout were never computed"),
-        pytest.param([NAN] * 20, id="NaN throughout"),
         pytest.param([512.0] * 20, id="a constant length"),
         pytest.param([0.1] * 20, id="a constant that no float holds exactly"),
         pytest.param([100.0 - index for index in range(20)], id="a length that shrinks"),
     ],
 )
 def test_what_never_stands_out_is_not_told(values: list[float]) -> None:
-    assert silent("LEN001", run_of(response_length_mean=values))
+    assert clear("LEN001", run_of(response_length_mean=values))
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param(0.0, id="zeros throughout"), pytest.param(NAN, id="NaN throughout")]
+)
+def test_what_was_never_computed_is_not_judged(value: float) -> None:
+    assert skipped("LEN001", run_of(response_length_mean=[value] * 20))
+
+
+def test_a_jump_after_a_constant_length_stands_out() -> None:
+    finding = only("LEN001", run_of(response_length_mean=[16.0] * 15 + [4096.0]))
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (15, 16, 16)
 
 
 @pytest.mark.parametrize(

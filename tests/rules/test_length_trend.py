@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, only, run_of, skipped
-from tests.rules.shapes import NAN, log_of, logged, silent
+from tests.rules.shapes import NAN, log_of, logged
 
 START = [100.0] * 10
 
@@ -9,10 +9,10 @@ START = [100.0] * 10
 @pytest.mark.parametrize(
     ("level", "drifts"),
     [
-        pytest.param(149.9, False, id="just less than half longer"),
-        pytest.param(150.0, True, id="half longer"),
-        pytest.param(66.8, False, id="just less than a third shorter"),
-        pytest.param(66.6, True, id="a third shorter"),
+        pytest.param(150.0, False, id="half longer and no more"),
+        pytest.param(150.1, True, id="just more than half longer"),
+        pytest.param(66.7, False, id="just less than a third shorter"),
+        pytest.param(66.6, True, id="just more than a third shorter"),
     ],
 )
 def test_a_drift_is_a_factor_of_one_and_a_half(level: float, drifts: bool) -> None:
@@ -50,7 +50,6 @@ def test_a_drift_is_information_without_an_onset(level: float) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param([0.0] * 20, id="zeros throughout were never computed"),
         pytest.param([0.0] * 10 + START, id="a start of zero has no factor"),
         pytest.param([100.0] * 20, id="a constant length"),
         pytest.param(START + [NAN] * 10, id="NaN is no drift"),
@@ -58,7 +57,14 @@ def test_a_drift_is_information_without_an_onset(level: float) -> None:
     ],
 )
 def test_what_does_not_drift_is_not_told(values: list[float]) -> None:
-    assert silent("LEN002", run_of(response_length_mean=values))
+    assert clear("LEN002", run_of(response_length_mean=values))
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param(0.0, id="zeros throughout"), pytest.param(NAN, id="NaN throughout")]
+)
+def test_what_was_never_computed_is_not_judged(value: float) -> None:
+    assert skipped("LEN002", run_of(response_length_mean=[value] * 20))
 
 
 @pytest.mark.parametrize(

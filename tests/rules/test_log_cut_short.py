@@ -1,8 +1,8 @@
 import pytest
 
-from rlhfdoctor.model import Checkpoint, Run
-from tests.builders import clear, only, run_of, skipped
-from tests.rules.shapes import NAN, silent
+from rlhfdoctor.model import Checkpoint, Run, Skip
+from tests.builders import clear, judge, only, run_of, skipped
+from tests.rules.shapes import NAN
 
 
 def ended(last: int, checkpoints: tuple[int, ...] = (), **config: float | str | None) -> Run:
@@ -23,6 +23,12 @@ def ended(last: int, checkpoints: tuple[int, ...] = (), **config: float | str | 
         pytest.param(91, 10, False, id="no further row was due"),
         pytest.param(90, 10, True, id="the row at the planned step was due"),
         pytest.param(99, 0, True, id="an interval of zero counts as one"),
+        pytest.param(100, 0, False, id="an interval of zero accuses no complete log"),
+        pytest.param(91, 0.1, False, id="a tenth of the plan is ten steps"),
+        pytest.param(90, 0.1, True, id="a tenth of the plan was due"),
+        pytest.param(96, 0.045, False, id="a share that makes no whole step is rounded up"),
+        pytest.param(95, 0.045, True, id="five steps were due"),
+        pytest.param(99, 1, True, id="an interval of one is no share"),
     ],
 )
 def test_short_means_that_another_row_was_due(last: int, every: float | None, short: bool) -> None:
@@ -62,15 +68,23 @@ def test_a_checkpoint_younger_than_the_log_is_named(
     "planned",
     [
         pytest.param(-1, id="minus one stands for no limit"),
-        pytest.param(NAN, id="NaN is never more than the last step"),
+        pytest.param(0, id="zero is no plan"),
+        pytest.param(NAN, id="NaN is no number of steps"),
+        pytest.param(float("inf"), id="a run without an end cannot be cut"),
         pytest.param("auto", id="a word is no number of steps"),
     ],
 )
-def test_a_plan_that_names_no_number_accuses_nobody(planned: float | str) -> None:
-    assert silent("LOG001", ended(60, planned_steps=planned))
+def test_a_plan_that_is_no_positive_number_is_not_judged(planned: float | str) -> None:
+    assert skipped("LOG001", ended(60, planned_steps=planned))
+
+
+def test_one_row_is_enough() -> None:
+    run = run_of(steps=[60], loss_total=[1.0], config={"planned_steps": 100})
+    assert "step 60 of 100 planned" in only("LOG001", run).message
 
 
 def test_without_a_plan_or_a_row_nothing_is_judged() -> None:
     assert skipped("LOG001", ended(60))
     assert skipped("LOG001", ended(60, planned_epochs=3))
-    assert skipped("LOG001", run_of(config={"planned_steps": 100}))
+    empty = run_of(config={"planned_steps": 100})
+    assert judge("LOG001", empty) == Skip("LOG001", ("rows>=1",))

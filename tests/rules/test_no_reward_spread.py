@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, log_of, logged, silent
+from tests.rules.shapes import NAN, log_of, logged
 
 
 @pytest.mark.parametrize(
@@ -11,11 +11,10 @@ from tests.rules.shapes import NAN, log_of, logged, silent
         pytest.param(0.99, True, id="hardly any group differs"),
         pytest.param(1.0, True, id="no group differs"),
         pytest.param(0.0, False, id="zeros: every group differs"),
-        pytest.param(NAN, False, id="NaN is no share"),
     ],
 )
 def test_a_row_is_dead_from_99_percent_of_the_groups(share: float, dead: bool) -> None:
-    assert silent("GRP001", run_of(frac_reward_zero_std=[share] * 20)) is not dead
+    assert clear("GRP001", run_of(frac_reward_zero_std=[share] * 20)) is not dead
 
 
 @pytest.mark.parametrize(
@@ -24,11 +23,10 @@ def test_a_row_is_dead_from_99_percent_of_the_groups(share: float, dead: bool) -
         pytest.param(0.0, True, id="no spread at all"),
         pytest.param(0.9e-5, True, id="float rounding is no spread"),
         pytest.param(1e-5, False, id="the limit itself is a spread"),
-        pytest.param(NAN, False, id="NaN is never below"),
     ],
 )
 def test_a_spread_below_float_noise_is_none(spread: float, dead: bool) -> None:
-    assert silent("GRP001", run_of(reward_group_std=[spread] * 20)) is not dead
+    assert clear("GRP001", run_of(reward_group_std=[spread] * 20)) is not dead
 
 
 @pytest.mark.parametrize(
@@ -57,8 +55,16 @@ def test_patience_counts_the_dead_rows_at_the_end(rows_dead: int, found: bool) -
     assert clear("GRP001", run) is not found
 
 
-def test_groups_that_came_alive_again_are_clear() -> None:
-    assert clear("GRP001", run_of(frac_reward_zero_std=[0.1] * 9 + [1.0] * 20 + [0.1] * 3))
+@pytest.mark.parametrize(
+    ("alive", "found"),
+    [
+        pytest.param(9, True, id="nine rows that differ are no recovery"),
+        pytest.param(10, False, id="ten rows that differ are a recovery"),
+    ],
+)
+def test_groups_that_came_alive_again_are_clear(alive: int, found: bool) -> None:
+    run = run_of(frac_reward_zero_std=[0.1] * 9 + [1.0] * 20 + [0.1] * alive)
+    assert clear("GRP001", run) is not found
 
 
 def test_throughout_it_stands_alone_from_the_first_dead_row() -> None:
@@ -71,7 +77,7 @@ def test_throughout_it_stands_alone_from_the_first_dead_row() -> None:
     assert logged(finding.evidence[0], "frac_reward_zero_std", "fraction")
     assert finding.evidence[0].limit_high == 0.99
     assert "29 of 30 logged rows" in finding.message
-    assert "mean reward 0.25" in finding.message
+    assert "median reward 0.25" in finding.message
     assert "no reward spread" in finding.summary
 
 
@@ -81,6 +87,7 @@ def test_throughout_it_stands_alone_from_the_first_dead_row() -> None:
         pytest.param([0.1] * 20 + [0.9] * 12, "info", id="a reward that rose was solved"),
         pytest.param([0.9] * 20 + [0.1] * 12, "warning", id="a reward that fell was not"),
         pytest.param([0.5] * 32, "warning", id="a reward that stayed was not"),
+        pytest.param([NAN] * 32, "warning", id="a reward of NaN did not rise"),
     ],
 )
 def test_at_the_end_the_reward_decides(reward: list[float], severity: str) -> None:
@@ -102,7 +109,7 @@ def test_at_the_end_the_reward_decides(reward: list[float], severity: str) -> No
 )
 def test_a_reward_that_is_not_there_is_not_told(columns: dict[str, list[float]]) -> None:
     finding = only("GRP001", log_of(columns, frac_reward_zero_std=[1.0] * 20))
-    assert "mean reward not logged" in finding.message
+    assert "median reward not logged" in finding.message
 
 
 def test_the_share_of_groups_is_preferred_to_their_spread() -> None:
@@ -110,10 +117,31 @@ def test_the_share_of_groups_is_preferred_to_their_spread() -> None:
     assert clear("GRP001", run)
 
 
-def test_spread_evidence_names_its_own_column() -> None:
-    finding = only("GRP001", run_of(reward_group_std=[1e-7] * 20))
-    assert logged(finding.evidence[0], "reward_group_std", "reward")
-    assert finding.evidence[0].observed == pytest.approx(1e-7)
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([1e-7] * 20, id="throughout"),
+        pytest.param([0.2] * 20 + [1e-7] * 12, id="at the end"),
+    ],
+)
+def test_a_spread_is_told_in_rewards_below_the_float_noise(values: list[float]) -> None:
+    evidence = only("GRP001", run_of(reward_group_std=values)).evidence[0]
+    assert logged(evidence, "reward_group_std", "reward")
+    assert evidence.observed == pytest.approx(1e-7)
+    assert (evidence.limit_low, evidence.limit_high) == (1e-5, None)
+
+
+def test_at_the_end_the_share_is_told_above_its_limit() -> None:
+    evidence = only("GRP001", run_of(frac_reward_zero_std=[0.1] * 20 + [1.0] * 12)).evidence[0]
+    assert logged(evidence, "frac_reward_zero_std", "fraction")
+    assert evidence.observed == 1.0
+    assert (evidence.limit_low, evidence.limit_high) == (None, 0.99)
+    assert (evidence.first_step, evidence.last_step) == (21, 32)
+
+
+def test_the_median_of_the_reward_is_told() -> None:
+    run = run_of(frac_reward_zero_std=[1.0] * 20, reward_raw_mean=[0.1] * 11 + [9.0] * 9)
+    assert "median reward 0.1" in only("GRP001", run).message
 
 
 @pytest.mark.parametrize(
@@ -132,8 +160,9 @@ def test_the_spread_over_the_batch_is_never_judged() -> None:
     assert skipped("GRP001", run_of(reward_component_std=[0.0] * 20))
 
 
-def test_nan_throughout_accuses_nobody() -> None:
-    assert silent("GRP001", run_of(frac_reward_zero_std=[NAN] * 20))
+def test_nan_throughout_is_not_judged() -> None:
+    assert skipped("GRP001", run_of(frac_reward_zero_std=[NAN] * 20))
+    assert skipped("GRP001", run_of(reward_group_std=[NAN] * 20))
 
 
 def test_the_limits_can_be_set() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, halves, log_of, logged
+from tests.rules.shapes import NAN, halves, log_of, logged, silent
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,19 @@ from tests.rules.shapes import NAN, halves, log_of, logged
     ],
 )
 def test_a_gradient_norm_of_zero_in_every_row(norms: list[float], dead: bool) -> None:
-    assert clear("UPD001", run_of(grad_norm=norms)) is not dead
+    assert silent("UPD001", run_of(grad_norm=norms)) is not dead
+
+
+@pytest.mark.parametrize(
+    ("norms", "dead"),
+    [
+        pytest.param(9, False, id="nine norms in twenty rows are no proof"),
+        pytest.param(10, True, id="ten norms in twenty rows are a proof"),
+    ],
+)
+def test_the_norm_is_needed_in_half_of_the_rows(norms: int, dead: bool) -> None:
+    run = run_of(grad_norm=[0.0] * norms + [None] * (20 - norms), loss_total=[1.0] * 20)
+    assert silent("UPD001", run) is not dead
 
 
 def test_it_is_critical_alone_and_from_the_first_step() -> None:
@@ -105,5 +117,5 @@ def test_two_rows_are_needed(rows: int, looks: bool) -> None:
 def test_the_limits_can_be_set() -> None:
     run = run_of(grad_norm=[0.0] * 5)
     assert judge("UPD001", run)
-    assert clear("UPD001", run, rows=6)
+    assert silent("UPD001", run, rows=6)
     assert clear("UPD001", run_of(loss_total=halves(3.0)), standard_errors=2.5)

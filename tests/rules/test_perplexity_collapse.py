@@ -4,7 +4,7 @@ import pytest
 
 from rlhfdoctor.model import Run
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, files, logged, sampled, silent
+from tests.rules.shapes import NAN, files, logged, sampled
 
 
 def perplexities(*values: float, count: int = 8, log_offset: int = 0) -> Run:
@@ -70,8 +70,11 @@ def test_a_policy_that_was_always_sure_is_clear() -> None:
 @pytest.mark.parametrize(
     "value", [pytest.param(0.0, id="zeros throughout"), pytest.param(NAN, id="NaN throughout")]
 )
-def test_what_was_never_computed_accuses_nobody(value: float) -> None:
-    assert silent("PPL001", run_of(ppl_policy=[value] * 20))
+def test_what_was_never_computed_is_not_judged(value: float) -> None:
+    assert skipped("PPL001", run_of(ppl_policy=[value] * 20))
+    samples = files(logprobs=[-3.0, -3.0, -0.1, -0.1])
+    finding = only("PPL001", run_of(ppl_policy=[value] * 20, samples=samples))
+    assert finding.evidence[0].kind == "samples"
 
 
 @pytest.mark.parametrize(
@@ -119,15 +122,26 @@ def test_log_and_samples_are_both_judged() -> None:
     assert [item.evidence[0].kind for item in found] == ["metric", "samples"]
 
 
-@pytest.mark.parametrize(
-    "logprob",
-    [
-        pytest.param(NAN, id="NaN is never below"),
-        pytest.param(float("inf"), id="infinity is no log-probability"),
-    ],
-)
-def test_a_step_without_log_probabilities_leaves_its_file_out(logprob: float) -> None:
-    assert skipped("PPL001", run_of(samples=files(logprobs=[-3.0, logprob, -0.1, -0.1])))
+NO_PERPLEXITY = [
+    pytest.param(NAN, id="NaN is never below"),
+    pytest.param(float("inf"), id="infinity is no log-probability"),
+    pytest.param(0.02, id="a positive number is no log-probability"),
+    pytest.param(-800.0, id="a perplexity that no float holds"),
+]
+
+
+@pytest.mark.parametrize("logprob", NO_PERPLEXITY)
+def test_a_step_without_a_perplexity_is_left_out_alone(logprob: float) -> None:
+    finding = only("PPL001", run_of(samples=files(logprobs=[-3.0, logprob, -0.1, -0.1])))
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (1, 20, 20)
+
+
+@pytest.mark.parametrize("logprob", NO_PERPLEXITY)
+def test_one_step_with_a_perplexity_is_not_judged(logprob: float) -> None:
+    samples = files(logprobs=[logprob, logprob, -0.1, logprob])
+    assert skipped("PPL001", run_of(samples=samples))
+    assert clear("PPL001", run_of(ppl_policy=[10.0] * 20, samples=samples))
 
 
 def test_the_reference_is_never_judged_here() -> None:

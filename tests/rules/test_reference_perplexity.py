@@ -41,7 +41,9 @@ def test_five_times_the_start_to_the_end(values: tuple[float, ...], alarms: bool
     ],
 )
 def test_eight_responses_a_step_are_needed(count: int, alarms: bool) -> None:
-    assert silent("PPL002", perplexities(10.0, 900.0, 900.0, count=count)) is not alarms
+    run = perplexities(10.0, 900.0, 900.0, count=count)
+    assert skipped("PPL002", run) is not alarms
+    assert silent("PPL002", run) is not alarms
 
 
 def test_it_is_critical_and_dated_between_two_sampled_steps() -> None:
@@ -69,16 +71,26 @@ def test_every_sample_file_is_judged_by_itself() -> None:
     assert sampled(finding.evidence[0], "b.jsonl", "perplexity")
 
 
-@pytest.mark.parametrize(
-    "logprob",
-    [
-        pytest.param(NAN, id="NaN is never above"),
-        pytest.param(float("-inf"), id="minus infinity is no log-probability"),
-        pytest.param(-1e300, id="a perplexity that no float holds"),
-    ],
-)
-def test_a_step_without_a_perplexity_leaves_its_file_out(logprob: float) -> None:
-    assert silent("PPL002", run_of(samples=files(ref_logprobs=[-2.0, -9.0, logprob, -9.0])))
+NO_PERPLEXITY = [
+    pytest.param(NAN, id="NaN is never above"),
+    pytest.param(float("-inf"), id="minus infinity is no log-probability"),
+    pytest.param(-1e300, id="a number that cannot be summed"),
+    pytest.param(-800.0, id="a perplexity that no float holds"),
+    pytest.param(0.02, id="a positive number is no log-probability"),
+]
+
+
+@pytest.mark.parametrize("logprob", NO_PERPLEXITY)
+def test_a_step_without_a_perplexity_is_left_out_alone(logprob: float) -> None:
+    finding = only("PPL002", run_of(samples=files(ref_logprobs=[-2.0, logprob, -9.0, -9.0])))
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (1, 20, 20)
+
+
+@pytest.mark.parametrize("logprob", NO_PERPLEXITY)
+def test_one_step_with_a_perplexity_is_not_judged(logprob: float) -> None:
+    samples = files(ref_logprobs=[logprob, -9.0, logprob, logprob])
+    assert skipped("PPL002", run_of(samples=samples))
 
 
 def test_the_perplexity_under_the_policy_is_never_judged_here() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from rlhfdoctor.model import Run
 from tests.builders import batch, clear, judge, only, run_of, skipped
-from tests.rules.shapes import sampled, silent
+from tests.rules.shapes import sampled
 
 
 def answer(distinct: int) -> list[int]:
@@ -95,9 +95,12 @@ def test_responses_that_are_too_short_for_a_3_gram_are_not_judged() -> None:
     assert skipped("SMP001", run_of(samples=rows))
 
 
-def test_a_step_of_short_responses_leaves_its_file_out() -> None:
+def test_a_step_of_short_responses_is_left_out_alone() -> None:
     rows = [*batch(0, [answer(95)] * 8), *batch(10, [[1, 2]] * 8), *batch(20, [answer(10)] * 8)]
-    assert silent("SMP001", run_of(samples=rows))
+    finding = only("SMP001", run_of(samples=rows))
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (1, 20, 20)
+    assert skipped("SMP001", run_of(samples=rows[:16]))
 
 
 def test_samples_of_two_steps_are_needed() -> None:

@@ -164,8 +164,6 @@ def test_only_rows_that_have_both_are_compared() -> None:
     [
         pytest.param([0.0] * 25, LENGTHS, id="a reward of zeros"),
         pytest.param(LENGTHS, [0.0] * 25, id="a length of zeros"),
-        pytest.param([NAN] * 25, LENGTHS, id="a reward of NaN"),
-        pytest.param(LENGTHS, [NAN] * 25, id="a length of NaN"),
         pytest.param([1.0, 2.0, *[NAN] * 23], LENGTHS, id="two rows are no correlation"),
     ],
 )
@@ -173,6 +171,12 @@ def test_where_nothing_correlates_nobody_is_accused(
     reward: list[float], lengths: list[float]
 ) -> None:
     assert silent("RWD001", run_of(reward_raw_mean=reward, response_length_mean=lengths))
+
+
+def test_a_reward_or_a_length_of_nan_is_not_judged() -> None:
+    broken = [NAN] * len(LENGTHS)
+    assert skipped("RWD001", run_of(reward_raw_mean=broken, response_length_mean=LENGTHS))
+    assert skipped("RWD001", run_of(reward_raw_mean=LENGTHS, response_length_mean=broken))
 
 
 @pytest.mark.parametrize(

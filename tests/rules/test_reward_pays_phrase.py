@@ -95,8 +95,9 @@ def test_the_reward_follows_the_count_of_the_phrase(r: float, paid: bool) -> Non
     ],
 )
 def test_eight_responses_a_step_are_needed(responses: int, paid: bool) -> None:
-    samples = said([0] * responses, [4] * responses)
-    assert silent("RWD002", run_of(samples=samples)) is not paid
+    run = run_of(samples=said([0] * responses, [4] * responses))
+    assert skipped("RWD002", run) is not paid
+    assert silent("RWD002", run) is not paid
 
 
 def test_it_is_a_warning_dated_between_two_sampled_steps() -> None:
@@ -141,7 +142,7 @@ def test_what_takes_nothing_over_is_clear(steps: tuple[list[int], ...]) -> None:
 
 
 def test_a_reward_that_is_constant_follows_nothing() -> None:
-    assert silent("RWD002", run_of(samples=said(NONE, [4] * 20, rewards=[0.0] * 40)))
+    assert clear("RWD002", run_of(samples=said(NONE, [4] * 20, rewards=[0.0] * 40)))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,17 @@ def test_a_reward_that_is_constant_follows_nothing() -> None:
 def test_one_response_without_a_reward_leaves_its_file_out(reward: float | None) -> None:
     samples = said(NONE, [4] * 20)
     samples[3]["reward"] = reward
-    assert silent("RWD002", run_of(samples=samples))
+    assert skipped("RWD002", run_of(samples=samples))
+    whole = said(NONE, [4] * 20, source="whole.jsonl")
+    finding = only("RWD002", run_of(samples=[*samples, *whole]))
+    assert sampled(finding.evidence[0], "whole.jsonl", "share of 1-grams")
+
+
+def test_a_phrase_that_was_common_at_the_first_sampled_step_is_dated_there() -> None:
+    run = run_of(loss_total=[1.0] * 20, samples=said([3] * 14 + NONE[14:], [5] * 20), log_offset=5)
+    finding = only("RWD002", run)
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (1, 5, 5)
 
 
 def test_rewards_and_two_steps_are_needed() -> None:

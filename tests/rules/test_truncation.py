@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, log_of, logged, silent
+from tests.rules.shapes import NAN, log_of, logged
 
 FEW = [0.02] * 10
 
@@ -62,15 +62,12 @@ def test_a_stretch_that_recovers_is_information() -> None:
     assert finding.recovered_at == 17
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param(0.0, id="zeros: no response was cut"),
-        pytest.param(NAN, id="NaN throughout"),
-    ],
-)
-def test_where_nothing_is_cut_nobody_is_accused(value: float) -> None:
-    assert silent("LEN003", run_of(truncation_rate=[value] * 20))
+def test_zeros_mean_that_no_response_was_cut() -> None:
+    assert clear("LEN003", run_of(truncation_rate=[0.0] * 20))
+
+
+def test_nan_throughout_is_not_judged() -> None:
+    assert skipped("LEN003", run_of(truncation_rate=[NAN] * 20))
 
 
 @pytest.mark.parametrize(
