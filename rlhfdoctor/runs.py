@@ -6,6 +6,7 @@ the given path only; links that point elsewhere and special files are noted and 
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
 from collections import Counter, defaultdict
@@ -20,6 +21,7 @@ from rlhfdoctor.dialects import Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError, UnreadableRun
 from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
 from rlhfdoctor.readers import HEAD_BYTES, Item, Reader
+from rlhfdoctor.readers._json import clean
 from rlhfdoctor.readers.samples import read_samples
 from rlhfdoctor.vocabulary import METRICS
 
@@ -30,6 +32,9 @@ CONTAINERS = frozenset(
     {"logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs", "runs"}
 )
 """Folder names that belong to the run above them."""
+
+MOST_PARTS = 200
+"""Columns that one pattern of a dialect may open; no run has more reward functions."""
 
 _SAMPLE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "source": pl.String,
@@ -63,7 +68,7 @@ _OBSERVATION_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "segment": pl.Int64,
     "wall_time": pl.Float64,
 }
-_INDEX = ("step", "epoch", "split", "rank", "line", "segment", "wall_time", "order")
+_INDEX = ("step", "epoch", "rank", "line", "segment", "wall_time")
 
 
 @dataclass(slots=True)
@@ -81,10 +86,8 @@ class _File:
     @property
     def updates_done(self) -> float:
         """How far the trainer was when it wrote the file; the youngest copy has the most."""
-        return max(
-            (float(item.value) for item in self.settings if item.name == "updates_done"),
-            default=0.0,
-        )
+        done = [float(item.value) for item in self.settings if item.name == "updates_done"]
+        return max(done, default=0.0)
 
 
 def read_runs(
@@ -99,42 +102,34 @@ def read_runs(
     dialect: the name of the dialect, where the marks do not decide. mapping: canonical names for
     logged keys, from the user; they win over every dialect. samples: further sample files.
 
-    Raises UnreadableRun where nothing is found, DoctorError for an unknown dialect or metric.
+    A folder of several runs in which one cannot be read yields that run empty, with the reason in
+    its notes: it must not vanish from a gate. Raises UnreadableRun where nothing is found,
+    DoctorError for an unknown dialect or metric, or a mapped key that no log has.
     """
     root = Path(path)
-    if not root.exists():
-        raise UnreadableRun(f"no such file or folder: {path}", "give the folder of a run, or a log")
     checked = _check_mapping(mapping or {})
     forced = _dialect_named(dialect) if dialect else None
     notes: list[Note] = []
-    groups: dict[Path, list[_File]] = {}
-    if root.is_dir():
-        groups = _read_folder(root, notes)
-    else:
-        claimed = _claim(root, root.name)
-        if claimed is None:
-            raise UnreadableRun(
-                f"no reader understands {root.name}",
-                "known are trainer_state.json, JSON Lines of metrics or samples, run_config.json",
-            )
-        groups[root] = [_read(root, root.name, claimed)]
+    groups = _read_folder(root, notes) if _is_folder(root) else {root: [_read_file(root)]}
     extra = [_read_samples(Path(item)) for item in samples]
-    runs = []
-    for place, files in sorted(groups.items()):
-        if not any(file.rows or file.samples for file in files):
-            if len(groups) > 1:
-                shown = place.relative_to(root).as_posix()
-                notes.append(Note(shown, "holds no log and no samples; not a run"))
-            continue
-        runs.append(_build(place, [*files, *extra], forced, checked))
-    if not runs:
-        told = "; ".join(
-            note.text for group in groups.values() for file in group for note in file.notes[:1]
-        )
+    held = {place for place, files in groups.items() if _holds(files)}
+    if not held and extra:
+        groups, held = {root: [file for files in groups.values() for file in files]}, {root}
+    if not held:
+        told = [note for files in groups.values() for file in files for note in file.notes]
+        why = "; ".join(f"{note.where}: {note.text}" for note in (*told, *notes)[:3])
         raise UnreadableRun(
-            f"no log and no samples in {path}" + (f" ({told})" if told else ""),
+            f"no log and no samples in {path}" + (f" ({why})" if why else ""),
             "a run has a trainer_state.json, or metrics or samples as JSON Lines",
         )
+    runs: list[Run] = []
+    for place, files in sorted(groups.items()):
+        if place in held or any(_is_log(file) for file in files):
+            runs.extend(_build(place, [*files, *extra], forced, checked))
+        elif len(groups) > 1:
+            shown = _shown(place.relative_to(root))
+            notes.append(Note(shown, "holds no log and no samples; not a run"))
+    _check_keys(checked, runs)
     first, *rest = runs
     return (replace(first, notes=(*first.notes, *notes)), *rest)
 
@@ -142,66 +137,148 @@ def read_runs(
 def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
     """Read one sample file as a run without a log. ``field``: the key of the response.
 
-    Raises UnreadableRun where the file does not exist.
+    Raises UnreadableRun where the file does not exist or cannot be opened.
     """
     place = Path(path)
-    if not place.is_file():
-        raise UnreadableRun(f"no such file: {path}", "give a JSON Lines file of samples")
-    file = _sort(_File(place.name, "samples"), read_samples(place, field))
-    return _build(place, [file], None, {})
+    if _is_folder(place):
+        raise UnreadableRun(f"{path} is a folder", "give a JSON Lines file of samples")
+    file = _fill(_File(_shown(Path(place.name)), "samples"), read_samples(place, field))
+    return _build(place, [file], None, {})[0]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        raise UnreadableRun(
+            f"no such file or folder: {path}", "give the folder of a run, or a log"
+        ) from None
+    except (OSError, ValueError) as error:
+        told = error.strerror if isinstance(error, OSError) else str(error)
+        raise UnreadableRun(
+            f"cannot open {str(path)[:200]}: {told}", "give the folder of a run, or a log"
+        ) from error
+
+
+def _holds(files: Iterable[_File]) -> bool:
+    return any(file.rows or file.samples for file in files)
+
+
+def _is_log(file: _File) -> bool:
+    """Say whether a file was to hold rows or samples, whether or not it does."""
+    return file.reader not in ("config", "checkpoints")
+
+
+def _shown(path: Path) -> str:
+    """Return a path as text that every encoding can carry."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+
+
+# Claiming files
 
 
 def _read_folder(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
-    """Read what is under a folder, grouped by the run that it belongs to."""
+    """Read what is under a folder, grouped by the run that it belongs to.
+
+    Logs make the runs: a folder whose logs all belong to one place, or that has one itself, is one
+    run with everything in it. Sample files make runs where there is no log.
+    """
     claimed = list(_claims(root, notes))
-    homes = {_home(path, root) for path, reader in claimed if not reader.folder}
+    logs = {_home(path, root) for path, reader in claimed if _makes_a_run(reader)}
+    samples = {_home(path, root) for path, reader in claimed if _is_reader(reader, "samples")}
+    homes = logs or samples
     single = root in homes or len(homes) <= 1
     groups: dict[Path, list[_File]] = defaultdict(list)
     for path, reader in claimed:
-        place = root if single else _home(path, root)
-        groups[place].append(_read(path, path.relative_to(place).as_posix(), reader))
+        own = _home(path, root)
+        above = next((place for place in (own, *own.parents) if place in homes), own)
+        place = root if single else above
+        name = _shown(path.relative_to(place))
+        if isinstance(reader, Reader):
+            groups[place].append(_fill(_File(name, reader.name), reader.read(path)))
+        else:
+            groups[place].append(_File(name, "none", notes=[Note(name, reader)]))
     return groups
 
 
-def _claims(root: Path, notes: list[Note]) -> Iterator[tuple[Path, Reader]]:
-    inside = root.resolve()
-    for folder, folders, files in os.walk(root, followlinks=False):
+def _makes_a_run(reader: Reader | str) -> bool:
+    """Say whether a file is a log, or was to be one: it makes its folder a run."""
+    return isinstance(reader, str) or reader.name not in ("samples", "config", "checkpoints")
+
+
+def _is_reader(reader: Reader | str, name: str) -> bool:
+    return isinstance(reader, Reader) and reader.name == name
+
+
+def _claims(root: Path, notes: list[Note]) -> Iterator[tuple[Path, Reader | str]]:
+    """Yield each file and folder that is named like something readable, and its reader.
+
+    In the reader's place stands the reason where a name promises a log that cannot be read.
+    """
+
+    def unlistable(error: OSError) -> None:
+        shown = _shown(Path(error.filename).relative_to(root))
+        notes.append(Note(shown, f"cannot be listed ({error.strerror}); not read"))
+
+    inside = os.path.realpath(root)
+    for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(folder)
+        saved = any(_is_checkpoint(Path(part)) for part in here.relative_to(root).parts)
         for name in (*folders, *sorted(files)):
             path = here / name
-            shown = path.relative_to(root).as_posix()
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                notes.append(Note(shown, "is a link to outside the run folder; not followed"))
+            if path.is_symlink() and not _within(path, inside):
+                told = "is a link to outside the run folder, or to nowhere; not followed"
+                if _promises(path.name):
+                    yield path, told
+                else:
+                    notes.append(Note(_shown(path.relative_to(root)), told))
                 continue
-            reader = _claim(path, shown, notes)
-            if reader:
-                yield path, reader
+            if name in folders and saved:
+                continue
+            claim = _claim(path)
+            if claim is not None:
+                yield path, claim
 
 
-def _claim(path: Path, shown: str, notes: list[Note] | None = None) -> Reader | None:
-    """Return the reader that claims a path; a file that two claim is noted and left unread."""
-    head = b""
-    folder = False
+def _within(path: Path, inside: str) -> bool:
+    """Say whether a link ends inside the run folder."""
+    target = os.path.realpath(path)
+    return os.path.exists(target) and os.path.commonpath([inside, target]) == inside
+
+
+def _claim(path: Path) -> Reader | str | None:
+    """Return the reader that claims a path, the reason why none can, or None for a stranger.
+
+    A file of another kind than a name's, a FIFO or a file that cannot be opened, is never touched.
+    """
     try:
         mode = path.stat().st_mode
         folder = stat.S_ISDIR(mode)
-        if not folder and not stat.S_ISREG(mode):
-            return None
         readers = [item for item in registry.members("readers", Reader) if item.folder == folder]
-        readers = [item for item in readers if item.claims(path.name, b"") or item.looks]
-        if not folder and readers:
+        named = [item for item in readers if item.named(path.name)]
+        if not named:
+            return None
+        if not folder and not stat.S_ISREG(mode):
+            return "is no regular file; not read"
+        head = b""
+        if not folder:
             with path.open("rb") as file:
                 head = file.read(HEAD_BYTES)
     except OSError as error:
-        if notes is not None:
-            notes.append(Note(shown, f"cannot be opened ({error.strerror}); not read"))
-        return None
-    claiming = [item for item in readers if item.claims(path.name, head)]
-    if len(claiming) > 1 and notes is not None:
-        names = ", ".join(item.name for item in claiming)
-        notes.append(Note(shown, f"claimed by several readers ({names}); not read"))
-    return claiming[0] if len(claiming) == 1 else None
+        return f"cannot be opened ({error.strerror}); not read" if _promises(path.name) else None
+    claiming = [item for item in named if item.claims(path.name, head)]
+    if len(claiming) > 1:
+        return f"claimed by several readers ({', '.join(item.name for item in claiming)}); not read"
+    if claiming:
+        return claiming[0]
+    told = "is no log or sample file that any reader understands; not read"
+    return told if _promises(path.name) else None
+
+
+def _promises(name: str) -> bool:
+    """Say whether a name alone tells that a file is a log."""
+    return any(reader.promises(name) for reader in registry.members("readers", Reader))
 
 
 def _home(path: Path, root: Path) -> Path:
@@ -213,39 +290,51 @@ def _home(path: Path, root: Path) -> Path:
 
 
 def _is_checkpoint(folder: Path) -> bool:
-    return any(
-        reader.folder and reader.claims(folder.name, b"")
-        for reader in registry.members("readers", Reader)
-    )
+    readers = registry.members("readers", Reader)
+    return any(reader.folder and reader.named(folder.name) for reader in readers)
 
 
-def _read(path: Path, name: str, reader: Reader) -> _File:
-    return _sort(_File(name, reader.name), reader.read(path))
+def _read_file(path: Path) -> _File:
+    reader = _claim(path)
+    if not isinstance(reader, Reader):
+        name = _shown(Path(path.name))[:200]
+        raise UnreadableRun(
+            f"no reader understands {name}" + (f": it {reader}" if reader else ""),
+            "known are trainer_state.json, JSON Lines of metrics or samples, run_config.json",
+        )
+    return _fill(_File(_shown(Path(path.name)), reader.name), reader.read(path))
 
 
 def _read_samples(path: Path) -> _File:
-    if not path.is_file():
-        raise UnreadableRun(f"no such file: {path}", "--samples takes a JSON Lines file of samples")
-    return _sort(_File(str(path), "samples"), read_samples(path))
+    if _is_folder(path):
+        raise UnreadableRun(f"{path} is a folder", "--samples takes a JSON Lines file of samples")
+    return _fill(_File(_shown(path), "samples"), read_samples(path))
 
 
-def _sort(file: _File, items: Iterable[Item]) -> _File:
-    for item in items:
-        match item:
-            case Row():
-                file.rows.append(item)
-            case Sample():
-                file.samples.append(item)
-            case Checkpoint():
-                file.checkpoints.append(replace(item, path=file.name))
-            case Setting():
-                where = replace(item.where, file=file.name)
-                file.settings.append(replace(item, where=where))
-            case Note():
-                folder = file.name.rpartition("/")[0]
-                where_text = f"{folder}/{item.where}" if folder else item.where
-                file.notes.append(replace(item, where=where_text))
+def _fill(file: _File, items: Iterator[Item]) -> _File:
+    """Sort what a reader yields; a file that cannot be read to its end is noted."""
+    folder = file.name.rpartition("/")[0]
+    try:
+        for item in items:
+            match item:
+                case Row():
+                    file.rows.append(item)
+                case Sample():
+                    file.samples.append(item)
+                case Checkpoint():
+                    name = file.name.rpartition("/")[2]
+                    file.checkpoints.append(replace(item, path=file.name, name=name))
+                case Setting():
+                    file.settings.append(replace(item, where=replace(item.where, file=file.name)))
+                case Note():
+                    where = f"{folder}/{item.where}" if folder else item.where
+                    file.notes.append(replace(item, where=clean(where)))
+    except OSError as error:
+        file.notes.append(Note(file.name, f"cannot be read ({error.strerror})"))
     return file
+
+
+# What the user said
 
 
 def _check_mapping(mapping: Mapping[str, str]) -> dict[str, Key]:
@@ -258,10 +347,19 @@ def _check_mapping(mapping: Mapping[str, str]) -> dict[str, Key]:
     return {key: Key(metric, reduction="stated by the user") for key, metric in mapping.items()}
 
 
+def _check_keys(mapping: Mapping[str, Key], runs: Iterable[Run]) -> None:
+    """Refuse a mapped key that no log has: a slip that would silence what it was to show."""
+    logged = {key for run in runs for key in run.observations["key"].unique()}
+    for key in mapping:
+        if logged and key not in logged:
+            raise DoctorError(
+                f"--map: no log has the key {key}{did_you_mean(key, logged)}",
+                "rlhfdoctor inspect lists the keys of a run",
+            )
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean X?" where a known word is close, else nothing."""
-    import difflib
-
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -276,35 +374,84 @@ def _dialect_named(name: str) -> Dialect:
     return dialects[name]
 
 
+# From files to runs
+
+
 def _build(
     place: Path, files: list[_File], forced: Dialect | None, mapping: Mapping[str, Key]
-) -> Run:
+) -> list[Run]:
+    """Build the runs of one place: one, or several where its only log starts over."""
     files = sorted(files, key=lambda file: (file.updates_done, file.name))
+    for file in files:
+        _count_on(file)
+    logs = [file for file in files if file.rows]
+    parts = _restarts(logs[0].rows) if len(logs) == 1 else []
+    if len(parts) < 2:
+        return [_run(place, files, forced, mapping)]
+    runs = []
+    for number, rows in enumerate(parts, start=1):
+        told = Note(logs[0].name, f"starts over {len(parts) - 1} times; this is run {number}")
+        log = replace(logs[0], rows=rows, notes=[*logs[0].notes, told])
+        last = number == len(parts)
+        others = [file for file in files if not file.rows and (last or file.reader == "config")]
+        run = _run(place, [*others, log], forced, mapping)
+        runs.append(replace(run, name=f"{run.name}#{number}"))
+    return runs
+
+
+def _count_on(file: _File) -> None:
+    """Count steps on where a log counts them anew in each epoch: the epoch goes on."""
+    shift = times = 0
+    last: Row | None = None
+    counted: list[Row] = []
+    for row in file.rows:
+        if row.step is not None and row.split == "train":
+            back = last is not None and last.step is not None and row.step < last.step
+            if back and last and last.step and (row.epoch or 0.0) > (last.epoch or 0.0):
+                shift, times = shift + last.step, times + 1
+            last = row
+        counted.append(
+            replace(row, step=row.step + shift) if shift and row.step is not None else row
+        )
+    if times:
+        file.rows = counted
+        told = f"steps are counted anew in each epoch; put end to end {times} times"
+        file.notes.append(Note(file.name, told))
+
+
+def _restarts(rows: Sequence[Row]) -> list[list[Row]]:
+    """Cut a log where the training step goes back to where the log began: another run."""
+    parts: list[list[Row]] = [[]]
+    first = last = None
+    for row in rows:
+        if row.step is not None and row.split == "train":
+            if first is not None and last is not None and row.step < last and row.step <= first:
+                parts.append([])
+                first = None
+            first = row.step if first is None else first
+            last = row.step
+        parts[-1].append(row)
+    return parts
+
+
+def _run(
+    place: Path, files: list[_File], forced: Dialect | None, mapping: Mapping[str, Key]
+) -> Run:
     notes = [note for file in files for note in file.notes]
     config = _config(files)
-    keys = frozenset(key for file in files for row in file.rows for key in row.values)
-    negative = frozenset(
-        key for file in files for row in file.rows for key, value in row.values.items() if value < 0
-    )
-    named = config.get("algorithm")
-    dialects = registry.members("dialects", Dialect)
-    generic = next(item for item in dialects if item.name == "generic")
-    spoken = forced or choose(
-        dialects, keys, negative, str(named.value) if named else None, generic
-    )
-    raw = _raw(files, notes)
-    meanings = {key: _meaning(key, spoken, mapping) for key in keys}
-    known = {key: found for key, found in meanings.items() if found and _column(key) in raw.columns}
-    observations = _observations(raw, {key: column for key, (column, _) in known.items()})
+    spoken = forced or _choose(files, config)
+    tables = [_table(file, spoken, mapping, notes) for file in files if file.rows]
+    observations = _observations([long for _, long in tables])
     _note_disagreements(observations, notes)
-    metrics, logged = _metrics(raw, known, spoken)
+    metrics, logged = _metrics([wide for wide, _ in tables])
+    named = config.get("algorithm")
     algorithm = spoken.algorithm
     if algorithm == "unknown" and named:
         algorithm = str(named.value)
     sample_frame, sample_count = _samples(files)
     return Run(
-        path=str(place),
-        name=place.resolve().name,
+        path=_shown(place),
+        name=_shown(Path(Path(os.path.abspath(place)).name)),
         framework=spoken.framework,
         algorithm=algorithm,
         dialect=spoken.name,
@@ -317,10 +464,11 @@ def _build(
                 rows=len(file.rows or file.samples or file.checkpoints or file.settings),
             )
             for file in files
+            if file.reader != "none"
         ),
         observations=observations,
         metrics=metrics,
-        columns=_columns(known, observations, metrics),
+        columns=_columns(observations, metrics, spoken, mapping),
         unmapped=_first_places(observations.filter(pl.col("metric").is_null())),
         samples=sample_frame,
         sample_count=sample_count,
@@ -334,79 +482,148 @@ def _build(
 
 def _config(files: Iterable[_File]) -> dict[str, Setting]:
     """Merge settings; the trainer's own state wins over files that a script wrote."""
-    config: dict[str, Setting] = {}
-    for file in sorted(files, key=lambda file: file.reader == "trainer_state"):
-        for setting in file.settings:
-            config[setting.name] = setting
-    return config
+    ordered = sorted(files, key=lambda file: file.reader == "trainer_state")
+    return {setting.name: setting for file in ordered for setting in file.settings}
+
+
+def _choose(files: Iterable[_File], config: Mapping[str, Setting]) -> Dialect:
+    logged: dict[str, bool] = {}
+    for file in files:
+        for row in file.rows:
+            for key, value in row.values.items():
+                bare = key.removeprefix("train/")
+                logged[bare] = logged.get(bare, False) or value < 0
+    keys = frozenset(logged)
+    negative = frozenset(key for key, below in logged.items() if below)
+    named = config.get("algorithm")
+    dialects = registry.members("dialects", Dialect)
+    generic = next(item for item in dialects if item.name == "generic")
+    return choose(dialects, keys, negative, str(named.value) if named else None, generic)
+
+
+def _split(key: str) -> str:
+    return "eval" if key.startswith(("eval_", "eval/")) else "train"
 
 
 def _meaning(key: str, dialect: Dialect, mapping: Mapping[str, Key]) -> tuple[str, Key] | None:
+    """Return the canonical name and meaning of a logged key, trackers' prefixes aside."""
     if key in mapping:
         return mapping[key].metric, mapping[key]
-    for name in (key, key.removeprefix("train/")):
-        found = dialect.meaning(name)
-        if found:
-            return found
-    return None
+    return dialect.meaning(key) or dialect.meaning(_bare(key))
 
 
-def _raw(files: Sequence[_File], notes: list[Note]) -> pl.DataFrame:
-    """Put the rows of every file under their own keys; later rows are the truth.
+def _bare(key: str) -> str:
+    """Return a key without the prefixes of trackers and evaluations."""
+    return key[5:] if _split(key) == "eval" else key.removeprefix("train/")
 
-    One row a logged row, in order of precedence; columns: the index, "source", and the keys. Rows
-    without a step are numbered where most of the file's rows have none, and left out otherwise.
+
+def _translate(keys: Iterable[str], dialect: Dialect, mapping: Mapping[str, Key]) -> dict[str, str]:
+    """Return the column of each key of a file that has a meaning; one key a column.
+
+    Where several keys mean the same metric, the user's wins, then the first that the dialect lists.
     """
-    frames = []
-    for file in files:
-        if not file.rows:
+    order = {key: rank for rank, key in enumerate(dialect.keys)}
+    ranked = sorted(
+        keys,
+        key=lambda key: (
+            key not in mapping,
+            min(order.get(key, len(order)), order.get(_bare(key), len(order))),
+            key,
+        ),
+    )
+    columns: dict[str, str] = {}
+    parts: Counter[str] = Counter()
+    for key in ranked:
+        found = _meaning(key, dialect, mapping)
+        if found is None:
             continue
-        rows = file.rows
-        stepless = sum(row.step is None for row in rows)
-        if 2 * stepless > len(rows):
-            what = "no step is logged" if stepless == len(rows) else "most rows carry no step"
-            notes.append(Note(file.name, f"{what}; the rows were numbered from 1"))
-            rows = [replace(row, step=index) for index, row in enumerate(rows, start=1)]
-        elif stepless:
-            notes.append(Note(file.name, f"{stepless} rows carry no step and were left out"))
-            rows = [row for row in rows if row.step is not None]
-        segments = _segments(rows)
-        if segments[-1]:
-            notes.append(
-                Note(file.name, f"the step goes back {segments[-1]} times; the later rows are kept")
-            )
-        index = pl.DataFrame(
-            {
-                "step": [row.step for row in rows],
-                "epoch": [row.epoch for row in rows],
-                "split": [row.split for row in rows],
-                "rank": [row.rank for row in rows],
-                "line": [row.line for row in rows],
-                "segment": segments,
-                "wall_time": [row.wall_time for row in rows],
-            },
-            schema={name: _OBSERVATION_SCHEMA[name] for name in _INDEX[:-1]},
-        )
-        keys = sorted({key for row in rows for key in row.values})
-        values = pl.DataFrame(
-            {_column(key): [row.values.get(key) for row in rows] for key in keys},
-            schema={_column(key): pl.Float64 for key in keys},
-        )
-        frames.append(
-            pl.concat([index, values], how="horizontal").with_columns(
-                source=pl.lit(file.name), order=pl.int_range(pl.len(), dtype=pl.Int64)
-            )
-        )
-    if not frames:
-        empty = {**{name: _OBSERVATION_SCHEMA[name] for name in _INDEX[:-1]}, "source": pl.String}
-        return pl.DataFrame(schema={**empty, "order": pl.Int64})
-    merged = pl.concat(frames, how="diagonal")
-    return merged.with_columns(order=pl.int_range(pl.len(), dtype=pl.Int64))
+        column = f"eval_{found[0]}" if _split(key) == "eval" else found[0]
+        if column in columns.values():
+            continue
+        if "[" in column:
+            parts[found[1].metric] += 1
+            if parts[found[1].metric] > MOST_PARTS:
+                continue
+        columns[key] = column
+    return columns
 
 
-def _column(key: str) -> str:
-    """Keep logged keys apart from the index columns, whatever they are called."""
-    return f"key:{key}"
+def _table(
+    file: _File, dialect: Dialect, mapping: Mapping[str, Key], notes: list[Note]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return a file's rows wide (one column a known metric) and long (one row a value).
+
+    Rows without a step are numbered where most of the file's rows have none, and left out
+    otherwise.
+    """
+    rows = file.rows
+    stepless = sum(row.step is None for row in rows)
+    if 2 * stepless > len(rows):
+        what = "no step is logged" if stepless == len(rows) else "most rows carry no step"
+        notes.append(Note(file.name, f"{what}; the rows were numbered from 1"))
+        rows = [replace(row, step=index) for index, row in enumerate(rows, start=1)]
+    elif stepless:
+        told = f"{stepless} rows carry no step and were left out"
+        notes.append(Note(file.name, told, left_out=stepless))
+        rows = [row for row in rows if row.step is not None]
+    segments = _segments(rows)
+    if segments[-1]:
+        told = f"the step goes back {segments[-1]} times; the later rows are kept"
+        notes.append(Note(file.name, told))
+    index = pl.DataFrame(
+        {
+            "step": [row.step for row in rows],
+            "epoch": [row.epoch for row in rows],
+            "rank": [row.rank for row in rows],
+            "line": [row.line for row in rows],
+            "segment": segments,
+            "wall_time": [row.wall_time for row in rows],
+        },
+        schema={name: _OBSERVATION_SCHEMA[name] for name in _INDEX},
+    )
+    places: dict[str, list[int]] = defaultdict(list)
+    values: dict[str, list[float]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        for key, value in row.values.items():
+            places[key].append(place)
+            values[key].append(value)
+    columns = _translate(places, dialect, mapping)
+    wide = index.with_columns(
+        pl.Series(column, _spread(places[key], values[key], len(rows)), dtype=pl.Float64)
+        for key, column in sorted(columns.items(), key=lambda entry: entry[1])
+    )
+    names = {key: columns[key].removeprefix("eval_") if key in columns else None for key in places}
+    keys = sorted(places)
+    long = pl.DataFrame(
+        {
+            "place": [place for key in keys for place in places[key]],
+            "key": [key for key in keys for _ in places[key]],
+            "value": [value for key in keys for value in values[key]],
+        },
+        schema={"place": pl.Int64, "key": pl.String, "value": pl.Float64},
+    )
+    told_keys = pl.DataFrame(
+        {
+            "key": keys,
+            "metric": [names[key] for key in keys],
+            "split": [_split(key) for key in keys],
+        },
+        schema={"key": pl.String, "metric": pl.String, "split": pl.String},
+    )
+    long = (
+        long.join(index.with_row_index("place").cast({"place": pl.Int64}), on="place")
+        .join(told_keys, on="key")
+        .with_columns(source=pl.lit(file.name))
+        .sort("place", "key")
+    )
+    return wide, long.select(*_OBSERVATION_SCHEMA)
+
+
+def _spread(places: Sequence[int], values: Sequence[float], count: int) -> list[float | None]:
+    column: list[float | None] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        column[place] = value
+    return column
 
 
 def _segments(rows: Sequence[Row]) -> list[int]:
@@ -421,30 +638,24 @@ def _segments(rows: Sequence[Row]) -> list[int]:
     return segments
 
 
-def _observations(raw: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """Melt the raw rows into the record; a key without a canonical name keeps a null metric.
+def _observations(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Join the long tables into the record, in order of precedence.
 
     The same number at the same step, copied from one file to another, is recorded once, for the
     youngest file.
     """
-    keys = [name for name in raw.columns if name.startswith("key:")]
-    if not keys:
+    if not frames:
         return pl.DataFrame(schema=_OBSERVATION_SCHEMA)
-    return (
-        raw.unpivot(on=keys, index=[*_INDEX, "source"], variable_name="key", value_name="value")
-        .drop_nulls("value")
-        .with_columns(pl.col("key").str.strip_prefix("key:"))
-        .unique(["split", "step", "key", "value", "rank"], keep="last", maintain_order=True)
-        .with_columns(
-            metric=pl.col("key").replace_strict(names, default=None, return_dtype=pl.String)
-        )
-        .sort("order", maintain_order=True)
-        .select(*_OBSERVATION_SCHEMA)
+    return pl.concat(frames).unique(
+        ["split", "step", "key", "value", "rank"], keep="last", maintain_order=True
     )
 
 
 def _note_disagreements(observations: pl.DataFrame, notes: list[Note]) -> None:
     """Say where two files tell different numbers for the same step and key."""
+    low, high = pl.col("low"), pl.col("high")
+    apart = (high - low) > SAME * pl.max_horizontal(high.abs(), low.abs())
+    infinite = (high != low) & (high.is_infinite() | low.is_infinite())
     told = (
         observations.group_by("split", "step", "key", maintain_order=True)
         .agg(
@@ -453,95 +664,68 @@ def _note_disagreements(observations: pl.DataFrame, notes: list[Note]) -> None:
             nan=pl.col("value").is_nan().any() & pl.col("value").is_not_nan().any(),
             files=pl.col("source").n_unique(),
         )
-        .filter(
-            (pl.col("files") > 1)
-            & (
-                pl.col("nan")
-                | (
-                    (pl.col("high") - pl.col("low"))
-                    > SAME * pl.max_horizontal(pl.col("high").abs(), pl.col("low").abs())
-                )
-            )
-        )
+        .filter((pl.col("files") > 1) & (pl.col("nan") | apart | infinite))
     )
-    for key, count, first in (
-        told.group_by("key", maintain_order=True)
-        .agg(count=pl.len(), first=pl.col("step").min())
-        .iter_rows()
-    ):
-        notes.append(
-            Note(
-                f"{key}",
-                f"files disagree at {count} steps, first at {first}; the youngest file is kept",
-            )
-        )
+    counted = told.group_by("key", maintain_order=True).agg(
+        count=pl.len(), first=pl.col("step").min()
+    )
+    for key, count, first in counted.iter_rows():
+        where = f"files disagree at {count} steps, first at {first}"
+        notes.append(Note(key, f"{where}; the one with the most updates, or the last, is kept"))
 
 
-def _metrics(
-    raw: pl.DataFrame, known: Mapping[str, tuple[str, Key]], dialect: Dialect
-) -> tuple[pl.DataFrame, int]:
-    """Make the wide view: one row a step, train columns by name, evaluation behind ``eval_``."""
-    order = {key: rank for rank, key in enumerate(dialect.keys)}
-    by_column: dict[str, list[str]] = defaultdict(list)
-    for key in sorted(known, key=lambda key: (order.get(key, len(order)), key)):
-        by_column[known[key][0]].append(_column(key))
-    named = raw.select(
-        "step",
-        "epoch",
-        "split",
-        *(pl.coalesce(keys).alias(column) for column, keys in sorted(by_column.items())),
+def _metrics(tables: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
+    """Make the wide view, one row a step, later rows last; count the steps with a train metric."""
+    empty = pl.DataFrame(schema={"step": pl.Int64, "epoch": pl.Float64})
+    if not tables:
+        return empty, 0
+    merged = pl.concat(tables, how="diagonal")
+    columns = sorted(set(merged.columns) - set(_INDEX))
+    if not columns:
+        return empty, 0
+    wide = (
+        merged.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
+        .group_by("step", maintain_order=True)
+        .agg(pl.col("epoch", *columns).drop_nulls().last())
+        .sort("step")
+        .select("step", "epoch", *columns)
     )
-    columns = sorted(by_column)
-    latest = [pl.col(column).drop_nulls().last() for column in columns]
-    parts = []
-    for split, prefix in (("train", ""), ("eval", "eval_")):
-        part = (
-            named.filter(pl.col("split") == split)
-            .filter(pl.any_horizontal(pl.col(columns).is_not_null()) if columns else pl.lit(False))
-            .group_by("step", maintain_order=True)
-            .agg(pl.col("epoch").drop_nulls().last(), *latest)
-        )
-        present = [column for column in columns if part[column].null_count() < part.height]
-        parts.append(
-            part.select("step", "epoch", *(pl.col(name).alias(prefix + name) for name in present))
-        )
-    train, evaluation = parts
-    wide = train.join(evaluation, on="step", how="full", coalesce=True, suffix="_eval")
-    if "epoch_eval" in wide.columns:
-        wide = wide.with_columns(pl.coalesce("epoch", "epoch_eval").alias("epoch"))
-        wide = wide.drop("epoch_eval")
-    return wide.sort("step"), train.height
+    train = [column for column in columns if not column.startswith("eval_")]
+    logged = wide.select(pl.any_horizontal(pl.col(train).is_not_null()).sum()) if train else None
+    return wide, int(logged.item()) if logged is not None else 0
 
 
 def _columns(
-    known: Mapping[str, tuple[str, Key]], observations: pl.DataFrame, metrics: pl.DataFrame
+    observations: pl.DataFrame,
+    metrics: pl.DataFrame,
+    dialect: Dialect,
+    mapping: Mapping[str, Key],
 ) -> dict[str, Column]:
-    places: dict[tuple[str, str], list[Location]] = defaultdict(list)
+    places: dict[str, list[Location]] = defaultdict(list)
     meanings: dict[str, Key] = {}
-    found = (
-        observations.drop_nulls("metric")
-        .select("split", "metric", "key", "source")
-        .unique(maintain_order=True)
-    )
-    for split, metric, key, source in found.iter_rows():
+    found = observations.drop_nulls("metric").select("split", "metric", "key", "source")
+    for split, metric, key, source in found.unique(maintain_order=True).iter_rows():
         name = metric if split == "train" else f"eval_{metric}"
-        places[name, metric].append(Location(file=source, key=key))
-        meanings.setdefault(name, known[key][1])
+        meaning = _meaning(key, dialect, mapping)
+        if name in metrics.columns and meaning is not None:
+            places[name].append(Location(file=source, key=key))
+            meanings.setdefault(name, meaning[1])
     return {
         name: Column(
-            metric=metric,
+            metric=name.removeprefix("eval_"),
             unit=meanings[name].unit or METRICS[meanings[name].metric].unit,
             estimator=meanings[name].estimator,
             reduction=meanings[name].reduction,
             sources=tuple(locations),
         )
-        for (name, metric), locations in sorted(places.items())
-        if name in metrics.columns
+        for name, locations in sorted(places.items())
     }
 
 
 def _first_places(observations: pl.DataFrame) -> dict[str, Location]:
-    first = observations.select("key", "source", "line").unique("key", maintain_order=True)
+    first = observations.select("key", "source", "line").unique(
+        "key", keep="first", maintain_order=True
+    )
     return {key: Location(file, key=key, line=line) for key, file, line in first.iter_rows()}
 
 

@@ -12,7 +12,7 @@ from rlhfdoctor.dialects import Dialect, Key, choose, shared
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.model import Run
 from rlhfdoctor.runs import read_runs
-from rlhfdoctor.vocabulary import METRICS
+from rlhfdoctor.vocabulary import ALGORITHMS, METRICS
 from tests.builders import FIXTURES, log_history, write_jsonl
 
 DIALECTS = {item.name: item for item in registry.members("dialects", Dialect)}
@@ -77,6 +77,31 @@ def test_marks_choose_the_dialect(
 )
 def test_other_preference_trainers_are_not_called_dpo(stranger: str) -> None:
     assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == "generic"
+
+
+@pytest.mark.parametrize("algorithm", ["KTO", "ORPO", "CPO", "SimPO", "IPO"])
+def test_a_configuration_that_names_a_rival_of_dpo_rules_it_out(algorithm: str) -> None:
+    keys = (*DPO_KEYS, "logps/chosen", "logps/rejected", "nll_loss")
+    assert chosen(*keys, algorithm=algorithm).name == "generic"
+    for other in ("DPO", "GRPO", "REINFORCE", None):
+        assert chosen(*keys, algorithm=other).name == "trl_dpo"
+    assert chosen(*PPO_KEYS, algorithm=algorithm).name == "trl_ppo"
+    assert chosen(*GRPO_KEYS, algorithm=algorithm).name == "trl_grpo|trl_rloo"
+
+
+def test_a_rival_leaves_the_others_to_decide() -> None:
+    one = Dialect("one", "f", "A", {}, marks=(frozenset("ab"),), rivals=frozenset({"C"}))
+    other = Dialect("other", "f", "B", {}, marks=(frozenset("a"),))
+    generic = DIALECTS["generic"]
+    keys = frozenset("ab")
+    assert choose([one, other], keys, frozenset(), "A", generic) is one
+    assert choose([one, other], keys, frozenset(), "C", generic) is other
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_rivals_are_algorithms_that_a_configuration_can_name(name: str) -> None:
+    assert DIALECTS[name].rivals <= set(ALGORITHMS)
+    assert DIALECTS[name].algorithm not in DIALECTS[name].rivals
 
 
 @pytest.mark.parametrize("keys", [GRPO_KEYS, OLD_GRPO_KEYS])
@@ -213,6 +238,8 @@ def test_a_key_outside_the_vocabulary_is_refused() -> None:
         ("rewards/a/b/mean", "reward_component_mean[a/b]"),
         ("rewards/a.b(c)/std", "reward_component_std[a.b(c)]"),
         ("rewards/mean", "reward_component_mean[mean]"),
+        ("rewards/a\nb/mean", "reward_component_mean[a\nb]"),
+        ("rewards/\n", "reward_component_mean[\n]"),
         ("rewards/", None),
         ("my_rewards/x/mean", None),
         ("reward", "reward_raw_mean"),
@@ -318,6 +345,25 @@ def test_without_a_configuration_a_negative_kl_tells_rloo(tmp_path: Path) -> Non
     assert without_config(tmp_path, "rloo_healthy", above=0.0).algorithm == "GRPO or RLOO"
 
 
+@pytest.mark.parametrize("run", ["grpo_healthy", "rloo_healthy", "ppo_healthy", "dpo_healthy"])
+def test_marks_are_found_behind_the_prefix_of_a_tracker(tmp_path: Path, run: str) -> None:
+    rows = log_history(run)
+    plain = read_runs(write_jsonl(tmp_path / "plain.jsonl", rows))[0]
+    prefixed = [{f"train/{key}": value for key, value in row.items()} for row in rows]
+    found = read_runs(write_jsonl(tmp_path / "prefixed.jsonl", prefixed))[0]
+    assert found.dialect == plain.dialect
+    assert found.dialect != "generic"
+    assert set(found.columns) == set(plain.columns) != set()
+    for name in plain.columns:
+        values = plain.metrics.select("step", name).drop_nulls()
+        assert found.metrics.select("step", name).drop_nulls().equals(values)
+    assert all(
+        place.key == f"train/{plain.columns[name].sources[0].key}"
+        for name, column in found.columns.items()
+        for place in column.sources
+    )
+
+
 @pytest.mark.parametrize("named", ["grpo", "rloo"])
 def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
     rows = log_history("grpo_healthy")
@@ -333,6 +379,8 @@ def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
     [
         pytest.param({"log_odds_ratio": -0.5, "log_odds_chosen": 1.0}, "ORPO", id="ORPO"),
         pytest.param({"kl": 0.5}, "KTO", id="KTO"),
+        pytest.param({}, "CPO", id="CPO, by its configuration alone"),
+        pytest.param({}, "SimPO", id="SimPO, by its configuration alone"),
     ],
 )
 def test_a_preference_log_of_another_trainer_is_generic(

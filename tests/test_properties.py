@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,19 +114,35 @@ KEYS = st.sampled_from(
         "max_steps",
         "global_step",
         "weight_map",
+        "algorithm",
+        "ref_model",
         "",
         "\u5956",
+        "x\ud800",
+        "\udfff",
+        "rewards/\udc00\n/mean",
     ]
 )
-SCALARS = st.sampled_from(
-    [None, True, False, 0, 1, -1, 7, 0.5, -2.25, 10**400, math.nan, math.inf, -math.inf]
-) | st.sampled_from(["", "NaN", "3", "grpo", "word", "\u5956\u52b1 x"])
+SCALARS = (
+    st.sampled_from(
+        [None, True, False, 0, 1, -1, 7, 0.5, -2.25, 10**400, math.nan, math.inf, -math.inf]
+    )
+    | st.sampled_from([2**53 - 1, 2**53, 2**63, -(2**63) - 1025, 10**19, 1e300, -1e308])
+    | st.sampled_from(["", "NaN", "inf", "3", "grpo", "word", "\u5956\u52b1 x", "a\ud800b"])
+)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=8,
 )
 TABLES = st.dictionaries(KEYS, VALUES, max_size=6)
+DEEP = st.sampled_from(
+    [
+        opening * depth + "1" + closing * depth
+        for depth in (32, 33, 1000)
+        for opening, closing in (('{"a":', "}"), ("[", "]"), ('{"step":', "}"))
+    ]
+)
 DAMAGE = st.tuples(
     st.floats(0, 1), st.integers(0, 2), st.sampled_from([b"", b"}", b"[", b'"', b",", b"\xff\x00"])
 )
@@ -134,13 +151,15 @@ DAMAGE = st.tuples(
 def documents(name: str) -> st.SearchStrategy[bytes]:
     """Draw what a file of that name might hold when it is damaged."""
     if name.endswith(".jsonl"):
-        text = st.lists(TABLES, max_size=6).map(lambda rows: "\n".join(map(json.dumps, rows)))
+        rows = TABLES.map(json.dumps) | DEEP
+        text = st.lists(rows, max_size=6).map("\n".join)
     elif name.endswith("trainer_state.json"):
-        text = st.lists(VALUES, max_size=6).map(
-            lambda rows: json.dumps({"log_history": rows, "global_step": 3})
+        rows = VALUES.map(json.dumps) | DEEP
+        text = st.lists(rows, max_size=6).map(
+            lambda rows: f'{{"log_history": [{",".join(rows)}], "global_step": 3}}'
         )
     else:
-        text = (st.lists(TABLES, max_size=4) | TABLES).map(json.dumps)
+        text = (st.lists(TABLES, max_size=4) | TABLES).map(json.dumps) | DEEP
 
     def damaged(parts: tuple[str, list[tuple[float, int, bytes]]]) -> bytes:
         data = parts[0].encode()
@@ -171,9 +190,84 @@ def test_whatever_a_folder_holds_reading_it_is_a_run_or_an_error_with_a_hint(
             error = caught
     assert bool(runs) is (error is None)
     assert error is None or (error.message and error.hint)
+    if error is not None:
+        f"{error.message} {error.hint}".encode()
     for run in runs:
-        assert run.samples.collect().height == run.sample_count
+        frame = run.samples.collect()
+        assert frame.height == run.sample_count
+        told = [f"{note.where} {note.text}" for note in run.notes]
+        settings_told = [str(setting.value) for setting in run.config.values()]
+        "\n".join([*told, *settings_told, *run.unmapped, *run.columns]).encode()
+        assert run.observations["step"].null_count() == 0
+        assert run.observations["step"].abs().max() is None or (
+            run.observations["step"].abs().max() < 2**53  # type: ignore[operator]
+        )
         assert set(run.columns) == set(run.metrics.columns) - {"step", "epoch"}
+
+
+def test_a_thousand_rows_of_keys_that_nothing_else_has_stay_a_long_table(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "step": step,
+            "loss": 1.0,
+            f"own/{step}": 2.0,
+            f"text/{step}": "word",
+            f"rewards/{step}/mean": 3.0,
+            "deep": {f"k{step}": {"x": 4.0}},
+        }
+        for step in range(1, 1001)
+    ]
+    (run,) = read_runs(write_jsonl(tmp_path / "log.jsonl", rows), dialect="generic")
+    assert run.metrics.shape == (1000, 3)
+    assert run.observations.height == 4000
+    assert run.observations["key"].n_unique() == 3001
+    assert len(run.unmapped) == 3000
+    assert set(run.columns) == {"loss_total"}
+    assert len(run.notes) == 1
+    assert len(run.notes[0].text) < 1000
+    (grpo,) = read_runs(tmp_path / "log.jsonl", dialect="trl_grpo")
+    assert grpo.metrics.shape == (1000, 2 + 1 + 200)
+    assert grpo.observations.height == 4000
+
+
+def test_evaluation_keys_of_all_rows_stay_a_long_table(tmp_path: Path) -> None:
+    rows = [{"step": step, "loss": 1.0, f"eval_own/{step}": 2.0} for step in range(1, 1001)]
+    (run,) = read_runs(write_state(tmp_path, rows))
+    assert run.metrics.shape == (1000, 3)
+    assert run.observations.filter(pl.col("split") == "eval").height == 1000
+    assert run.observations.height == 2000
+
+
+PLAIN = KEYS.filter(lambda key: key != "log_history")
+
+
+@given(
+    st.lists(
+        st.dictionaries(PLAIN, SCALARS | st.dictionaries(PLAIN, SCALARS, max_size=3), max_size=6),
+        min_size=1,
+        max_size=8,
+    )
+)
+@settings(deadline=None, max_examples=50)
+def test_the_record_holds_every_number_under_the_key_that_was_logged(
+    rows: list[dict[str, Any]],
+) -> None:
+    numbered = [
+        {"step": step, "loss": 1.0, **{f"k/{key}": value for key, value in row.items()}}
+        for step, row in enumerate(rows, start=1)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_jsonl(Path(folder) / "log.jsonl", numbered)
+        found = read(jsonl, path)
+        (run,) = read_runs(path)
+    expected = [
+        (row.step, key, repr(value)) for row in found.rows for key, value in row.values.items()
+    ]
+    logged = run.observations.select("step", "key", "value").iter_rows()
+    assert sorted((step, key, repr(value)) for step, key, value in logged) == sorted(
+        expected, key=lambda entry: (entry[0] or 0, *entry[1:])
+    )
+    assert run.metrics.height == len(rows)
 
 
 def verdict(folder: Path | str, rows: list[dict[str, Any]]) -> Diagnosis:

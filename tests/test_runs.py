@@ -71,7 +71,10 @@ def test_the_youngest_copy_wins_key_by_key(tmp_path: Path) -> None:
     assert column(run, "loss_total") == {1: 1.0, 2: 8.0, 3: 3.0}
     assert column(run, "grad_norm") == {1: 0.5, 2: None, 3: None}
     assert column(run, "lr") == {1: 0.1, 2: None, 3: None}
-    assert "loss: files disagree at 1 steps, first at 1; the youngest file is kept" in told(run)
+    assert (
+        "loss: files disagree at 1 steps, first at 1; "
+        "the one with the most updates, or the last, is kept"
+    ) in told(run).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,12 @@ def test_the_youngest_copy_wins_key_by_key(tmp_path: Path) -> None:
         pytest.param([1.0, math.nan], [1.0, 2.0], 2, id="NaN against a number"),
         pytest.param([0.0], [1e-9], 1, id="zero against next to nothing"),
         pytest.param([-1.0], [1.0], 1, id="another sign"),
+        pytest.param([1.0, math.inf], [1.0, 5.0], 2, id="infinity against a number"),
+        pytest.param([5.0], [-math.inf], 1, id="a number against minus infinity"),
+        pytest.param([math.inf], [-math.inf], 1, id="infinity of either sign"),
+        pytest.param([math.inf], [math.nan], 1, id="infinity against NaN"),
+        pytest.param([math.inf], [math.inf], None, id="infinity in both"),
+        pytest.param([1e308], [-1e308], 1, id="a difference beyond any float"),
     ],
 )
 def test_disagreements_are_noted_with_their_first_step(
@@ -98,7 +107,17 @@ def test_disagreements_are_noted_with_their_first_step(
     if first is None:
         assert "disagree" not in told(run)
     else:
-        assert f"first at {first}; the youngest file is kept" in told(run)
+        last = "the one with the most updates, or the last, is kept"
+        assert f"first at {first}; {last}" in told(run)
+
+
+def test_a_state_that_was_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    text = '{"log_history": [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}, {"st'
+    (tmp_path / "trainer_state.json").write_text(text, encoding="utf-8")
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 2.0, 2: 1.0}
+    assert told(run) == "trainer_state.json: is cut or damaged; 2 records before that were read"
+    assert [note.left_out for note in run.notes] == [1]
 
 
 def test_the_trainers_state_wins_over_a_log_of_its_own(tmp_path: Path) -> None:
@@ -186,6 +205,67 @@ def test_a_step_that_goes_back_is_noted_and_the_later_rows_kept(tmp_path: Path) 
     assert segments == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("steps", "parts"),
+    [
+        pytest.param([1, 2, 3, 1, 2], [[1, 2, 3], [1, 2]], id="back to the beginning"),
+        pytest.param([10, 20, 30, 5, 15], [[10, 20, 30], [5, 15]], id="back to before it"),
+        pytest.param([1, 2, 1, 1, 2, 1], [[1, 2], [1, 1, 2], [1]], id="twice over"),
+        pytest.param([0, 5, 0, 5, 2], [[0, 5], [0, 5, 2]], id="a resume in the second run"),
+        pytest.param([1, 2, 3, 2, 3, 4], [[1, 2, 3, 2, 3, 4]], id="less far back is a resume"),
+        pytest.param([5, 5, 5], [[5, 5, 5]], id="the same step again"),
+    ],
+)
+def test_a_log_that_starts_over_holds_several_runs(
+    tmp_path: Path, steps: list[int], parts: list[list[int]]
+) -> None:
+    rows = [{"step": step, "loss": float(index)} for index, step in enumerate(steps)]
+    write_jsonl(tmp_path / "run" / "log.jsonl", rows)
+    write_jsonl(tmp_path / "run" / "samples.jsonl", [{"step": 1, "response": "x"}])
+    (tmp_path / "run" / "checkpoint-1").mkdir()
+    (tmp_path / "run" / "args.json").write_text('{"beta": 0.5}', encoding="utf-8")
+    runs = read_runs(tmp_path / "run")
+    assert [run.observations.sort("line")["step"].to_list() for run in runs] == parts
+    assert [run.number("kl_coef") for run in runs] == [0.5] * len(parts)
+    assert [run.sample_count for run in runs] == [*[0] * (len(parts) - 1), 1]
+    assert [len(run.checkpoints) for run in runs] == [*[0] * (len(parts) - 1), 1]
+    assert {run.path for run in runs} == {str(tmp_path / "run")}
+    if len(parts) == 1:
+        assert [run.name for run in runs] == ["run"]
+        assert "starts over" not in told(runs[0])
+        return
+    assert [run.name for run in runs] == [f"run#{number}" for number in range(1, len(parts) + 1)]
+    for number, run in enumerate(runs, start=1):
+        note = f"log.jsonl: starts over {len(parts) - 1} times; this is run {number}"
+        assert note in told(run).splitlines()
+        assert {source.file for source in run.sources} >= {"log.jsonl", "args.json"}
+
+
+def test_an_evaluation_that_looks_back_starts_nothing_over(tmp_path: Path) -> None:
+    rows = [*losses(1.0, 2.0, 3.0), {"step": 1, "eval_loss": 4.0}, *losses(5.0, first=4)]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "loss_total") == {1: 1.0, 2: 2.0, 3: 3.0, 4: 5.0}
+    assert column(run, "eval_loss_total") == {1: 4.0, 2: None, 3: None, 4: None}
+    assert run.notes == ()
+
+
+def test_of_several_logs_none_is_cut(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [*losses(1.0, 2.0), *losses(3.0, 4.0)])
+    write_jsonl(tmp_path / "b.jsonl", [{"step": 1, "reward": 1.0}])
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 3.0, 2: 4.0}
+    assert "a.jsonl: the step goes back 1 times; the later rows are kept" in told(run)
+
+
+@pytest.mark.parametrize("step", [2**53, 10**19, 1e300, -(2**63) - 1025])
+def test_steps_that_no_float_counts_are_absent(tmp_path: Path, step: float) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", [*losses(1.0, 2.0), {"step": step, "loss": 9.0}])
+    run = only(path)
+    assert column(run, "loss_total") == {1: 1.0, 2: 2.0}
+    assert told(run) == "log.jsonl: 1 rows carry no step and were left out"
+    assert [note.left_out for note in run.notes] == [1]
+
+
 def test_steps_that_begin_at_zero_or_jump_are_kept(tmp_path: Path) -> None:
     rows = [{"step": step, "loss": 1.0} for step in (0, 10, 500)]
     run = only(write_jsonl(tmp_path / "log.jsonl", rows))
@@ -238,6 +318,7 @@ def test_rows_without_a_step(
         pytest.param("null", None, id="null stays null"),
         pytest.param("NaN", math.nan, id="NaN stays NaN"),
         pytest.param('"NaN"', math.nan, id="a NaN string becomes NaN"),
+        pytest.param('"inf"', math.inf, id="an inf string becomes infinity"),
         pytest.param("Infinity", math.inf, id="infinity stays infinite"),
         pytest.param("-Infinity", -math.inf, id="minus infinity, too"),
         pytest.param("0", 0.0, id="zero stays zero"),
@@ -272,15 +353,48 @@ def test_a_key_that_first_appears_at_row_5000_is_a_column(tmp_path: Path) -> Non
     assert run.logged_steps == 5000
 
 
-def test_of_two_keys_with_one_meaning_the_first_listed_wins(tmp_path: Path) -> None:
+def test_of_two_keys_with_one_meaning_one_fills_the_column(tmp_path: Path) -> None:
     rows = [
         {"step": 1, "mean_reward": 2.0, "reward": 1.0},
         {"step": 2, "mean_reward": 2.0},
     ]
-    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    run = only(path)
+    assert column(run, "reward_raw_mean") == {1: 1.0}
+    assert run.columns["reward_raw_mean"].sources == (Location("log.jsonl", key="reward"),)
+    assert run.unmapped == {"mean_reward": Location("log.jsonl", key="mean_reward", line=1)}
+    mapped = only(path, mapping={"mean_reward": "reward_raw_mean"})
+    assert column(mapped, "reward_raw_mean") == {1: 2.0, 2: 2.0}
+    assert set(mapped.unmapped) == {"reward"}
+
+
+def test_each_file_fills_a_column_by_its_own_key(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"step": 1, "reward": 1.0}])
+    write_jsonl(tmp_path / "b.jsonl", [{"step": 2, "mean_reward": 2.0}])
+    run = only(tmp_path)
     assert column(run, "reward_raw_mean") == {1: 1.0, 2: 2.0}
-    keys = {place.key for place in run.columns["reward_raw_mean"].sources}
-    assert keys == {"reward", "mean_reward"}
+    assert run.columns["reward_raw_mean"].sources == (
+        Location("a.jsonl", key="reward"),
+        Location("b.jsonl", key="mean_reward"),
+    )
+    assert run.unmapped == {}
+
+
+def test_the_mean_that_ends_a_trainers_log_is_not_the_last_loss(tmp_path: Path) -> None:
+    rows = [*losses(0.5, 0.25), {"step": 2, "train_loss": 99.0, "train_runtime": 1}]
+    run = only(write_state(tmp_path, rows))
+    assert column(run, "loss_total") == {1: 0.5, 2: 0.25}
+    assert set(run.unmapped) == {"train_loss", "train_runtime"}
+
+
+def test_a_pattern_opens_two_hundred_columns(tmp_path: Path) -> None:
+    rewards = {f"rewards/r{index:03}/mean": float(index) for index in range(250)}
+    path = write_jsonl(tmp_path / "log.jsonl", [{"step": 1, "loss": 1.0, **rewards}])
+    run = only(path, dialect="trl_grpo")
+    parts = sorted(name for name in run.columns if name.startswith("reward_component_mean["))
+    assert parts == [f"reward_component_mean[r{index:03}]" for index in range(200)]
+    assert sorted(run.unmapped) == [f"rewards/r{index:03}/mean" for index in range(200, 250)]
+    assert run.observations.height == 251
 
 
 def test_evaluation_rows_are_columns_of_their_own(tmp_path: Path) -> None:
@@ -296,8 +410,21 @@ def test_evaluation_rows_are_columns_of_their_own(tmp_path: Path) -> None:
     assert column(run, "eval_reward_raw_mean") == {1: None, 2: 0.25, 4: None}
     assert column(run, "epoch") == {1: 0.5, 2: 1.0, 4: 2.0}
     assert run.columns["eval_loss_total"].metric == "loss_total"
+    assert run.columns["eval_loss_total"].sources == (Location("log.jsonl", key="eval_loss"),)
     assert run.logged_steps == 2
     assert run.observations.filter(pl.col("split") == "eval").height == 3
+
+
+@pytest.mark.parametrize("prefix", ["eval_", "eval/"])
+def test_a_mixed_row_fills_train_and_evaluation_columns(tmp_path: Path, prefix: str) -> None:
+    rows = [{"step": 1, "loss": 1.0, f"{prefix}loss": 2.0, f"{prefix}own": 3.0}]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "loss_total") == {1: 1.0}
+    assert column(run, "eval_loss_total") == {1: 2.0}
+    split = dict(run.observations.select("key", "split").iter_rows())
+    assert split == {"loss": "train", f"{prefix}loss": "eval", f"{prefix}own": "eval"}
+    assert set(run.unmapped) == {f"{prefix}own"}
+    assert run.logged_steps == 1
 
 
 def test_a_prefix_train_is_taken_off(tmp_path: Path) -> None:
@@ -356,6 +483,12 @@ def test_an_unknown_trainer_is_given_no_offset(tmp_path: Path) -> None:
 
 
 # Configuration
+
+
+def test_settings_are_text_that_every_encoding_carries(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    (tmp_path / "args.json").write_text('{"ref_model": "a\\ud800"}', encoding="utf-8")
+    assert only(tmp_path).config["reference_model"].value == "a\ufffd"
 
 
 def test_settings_come_from_the_configuration(tmp_path: Path) -> None:
@@ -423,6 +556,97 @@ def test_a_folder_of_runs_tells_what_is_none(tmp_path: Path) -> None:
     assert told(runs[0]) == "c: holds no log and no samples; not a run"
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        pytest.param(
+            "log.jsonl",
+            "hello",
+            "is no log or sample file that any reader understands",
+            id="a text",
+        ),
+        pytest.param("log.jsonl", "", "is no log or sample file", id="an empty log"),
+        pytest.param("trainer_state.json", '{"log', "nothing was read", id="a state that was cut"),
+        pytest.param(
+            "log.jsonl", '{"step": 1, "lo', "last line is cut", id="a log of one cut line"
+        ),
+    ],
+)
+def test_of_several_runs_one_that_cannot_be_read_is_a_run_without_rows(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
+    for good in ("a", "c"):
+        write_state(tmp_path / good, losses(1.0, 2.0))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "b" / "args.json").write_text('{"beta": 0.5}', encoding="utf-8")
+    runs = read_runs(tmp_path)
+    assert [(run.name, run.logged_steps) for run in runs] == [("a", 2), ("b", 0), ("c", 2)]
+    assert runs[1].metrics.height == runs[1].sample_count == runs[1].observations.height == 0
+    assert why in told(runs[1])
+    assert runs[1].notes[0].where.startswith(name)
+    assert runs[1].number("kl_coef") == 0.5
+    assert runs[0].notes == runs[2].notes == ()
+
+
+def test_of_several_runs_one_before_its_first_row_is_a_run_without_rows(tmp_path: Path) -> None:
+    write_state(tmp_path / "a", losses(1.0, 2.0))
+    write_state(tmp_path / "b", [], max_steps=30)
+    runs = read_runs(tmp_path)
+    assert [(run.name, run.logged_steps) for run in runs] == [("a", 2), ("b", 0)]
+    assert runs[1].number("planned_steps") == 30.0
+
+
+def test_a_configuration_beside_several_runs_does_not_merge_them(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_state(tmp_path / name, losses(1.0))
+    (tmp_path / "args.json").write_text('{"beta": 0.5}', encoding="utf-8")
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == ["a", "b"]
+    assert [run.number("kl_coef") for run in runs] == [None, None]
+    assert told(runs[0]) == ".: holds no log and no samples; not a run"
+
+
+def test_samples_beside_several_runs_are_a_run_of_their_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_state(tmp_path / name, losses(1.0))
+    write_jsonl(tmp_path / "s.jsonl", [{"step": 1, "response": "x"}])
+    runs = read_runs(tmp_path)
+    assert [(run.path, run.logged_steps, run.sample_count) for run in runs] == [
+        (str(tmp_path), 0, 1),
+        (str(tmp_path / "a"), 1, 0),
+        (str(tmp_path / "b"), 1, 0),
+    ]
+
+
+def test_a_log_beside_several_logs_makes_one_run_of_them(tmp_path: Path) -> None:
+    write_state(tmp_path / "a", losses(1.0))
+    write_jsonl(tmp_path / "b" / "log.jsonl", [{"step": 1, "reward": 1.0}])
+    write_jsonl(tmp_path / "log.jsonl", [{"step": 1, "kl": 1.0}])
+    run = only(tmp_path)
+    assert set(run.columns) == {"loss_total", "reward_raw_mean", "kl_unknown"}
+    assert [source.file for source in run.sources] == [
+        "a/trainer_state.json",
+        "b/log.jsonl",
+        "log.jsonl",
+    ]
+
+
+def test_samples_below_the_only_log_belong_to_its_run(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "run" / "log.jsonl", losses(1.0))
+    write_jsonl(tmp_path / "drawn" / "s.jsonl", [{"step": 1, "response": "x"}])
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "args.json").write_text('{"beta": 0.5}', encoding="utf-8")
+    run = only(tmp_path)
+    assert (run.logged_steps, run.sample_count, run.number("kl_coef")) == (1, 1, 0.5)
+
+
+def test_without_a_log_sample_files_make_the_runs(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / name / "s.jsonl", [{"step": 1, "response": name}])
+    assert [(run.name, run.sample_count) for run in read_runs(tmp_path)] == [("a", 1), ("b", 1)]
+
+
 @pytest.mark.parametrize("container", sorted(CONTAINERS))
 def test_containers_belong_to_the_run_above(tmp_path: Path, container: str) -> None:
     write_state(tmp_path, losses(1.0, 2.0))
@@ -481,6 +705,18 @@ def test_two_checkpoints_of_one_step_are_told_apart(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["global_step7", "checkpoint-7", "step_7"])
+def test_a_checkpoint_inside_a_checkpoint_is_none_of_the_run(tmp_path: Path, name: str) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    folder = tmp_path / "checkpoint-7" / "deep" / name
+    folder.mkdir(parents=True)
+    (folder.parent.parent / name).mkdir()
+    (folder / "zero_pp_rank_0_mp_rank_00_optim_states.pt").write_text("x", encoding="utf-8")
+    run = only(tmp_path)
+    assert [item.path for item in run.checkpoints] == ["checkpoint-7"]
+    assert [source.file for source in run.sources] == ["checkpoint-7", "log.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("name", "replacement"),
     [("r_good", "r_x"), ("r_good", "\u5956\u52b1"), ("r_good", "a/b c[0]")],
@@ -519,7 +755,7 @@ def test_a_link_to_outside_is_noted_and_not_followed(tmp_path: Path) -> None:
     assert [source.file for source in run.sources] == ["log.jsonl"]
     assert run.checkpoints == ()
     assert sorted(told(run).splitlines()) == [
-        f"{name}: is a link to outside the run folder; not followed"
+        f"{name}: is a link to outside the run folder, or to nowhere; not followed"
         for name in ("checkpoint-9", "folder", "linked.jsonl")
     ]
 
@@ -542,8 +778,93 @@ def test_a_link_to_nowhere_is_noted(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "log.jsonl", losses(1.0))
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nothing")
     assert told(only(tmp_path)) == (
-        "gone.jsonl: cannot be opened (No such file or directory); not read"
+        "gone.jsonl: is a link to outside the run folder, or to nowhere; not followed"
     )
+
+
+def test_links_in_a_circle_are_noted(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    (tmp_path / "a.jsonl").symlink_to("b.jsonl")
+    (tmp_path / "b.jsonl").symlink_to("a.jsonl")
+    (tmp_path / "self").symlink_to("self")
+    run = only(tmp_path)
+    assert run.last_step == 1
+    assert told(run).splitlines() == [
+        f"{name}: is a link to outside the run folder, or to nowhere; not followed"
+        for name in ("a.jsonl", "b.jsonl", "self")
+    ]
+
+
+def test_a_link_to_the_folder_above_ends(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "up").symlink_to(tmp_path)
+    run = only(tmp_path)
+    assert [source.file for source in run.sources] == ["log.jsonl"]
+
+
+def test_a_log_that_is_none_is_noted(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    for name in ("notes.jsonl", "empty.ndjson", "log_of_words.json", "plan.txt"):
+        (tmp_path / name).write_text("hello" * (name != "empty.ndjson"), encoding="utf-8")
+    run = only(tmp_path)
+    assert sorted(told(run).splitlines()) == [
+        f"{name}: is no log or sample file that any reader understands; not read"
+        for name in ("empty.ndjson", "notes.jsonl")
+    ]
+    assert [source.file for source in run.sources] == ["log.jsonl"]
+
+
+def test_samples_behind_a_long_prompt_are_samples(tmp_path: Path) -> None:
+    record = {"step": 0, "prompt": "word " * 10_000, "response": "a", "reward": 1.0}
+    run = only(write_jsonl(tmp_path / "s.jsonl", [record]))
+    assert [(source.reader, source.rows) for source in run.sources] == [("samples", 1)]
+
+
+def test_metrics_with_a_text_beside_them_are_metrics(tmp_path: Path) -> None:
+    rows = [{"step": step, "loss": 1.0, "output": "so far so good"} for step in (1, 2)]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert (run.logged_steps, run.sample_count) == (2, 0)
+    assert told(run) == "log.jsonl: no numbers, so no metrics: output (2 rows)"
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "trainer_state.json", "args.json"])
+def test_a_table_a_thousand_deep_costs_nothing_else(tmp_path: Path, name: str) -> None:
+    deep = '{"a":' * 1000 + "1" + "}" * 1000
+    good = '{"step": 1, "loss": 0.5}'
+    text = {
+        "log.jsonl": f"{good}\n{deep}\n",
+        "trainer_state.json": f'{{"log_history": [{good}, {deep}]}}',
+        "args.json": deep,
+    }[name]
+    write_jsonl(tmp_path / "x_log.jsonl", losses(0.5, 0.25))
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert column(only(tmp_path), "loss_total") == {1: 0.5, 2: 0.25}
+
+
+def named_by_bytes(folder: Path, name: bytes, text: str) -> Path:
+    """Write a file whose name is no UTF-8; skip where the file system refuses it."""
+    path = Path(os.fsdecode(os.path.join(os.fsencode(folder), name)))
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError:
+        pytest.skip("the file system takes no such names")
+    return path
+
+
+def test_names_that_are_no_utf_8_are_shown_escaped(tmp_path: Path) -> None:
+    row = '{"step": 1, "loss": 1.0}\n'
+    first = named_by_bytes(tmp_path, b"a\xff/log.jsonl", row).parent
+    named_by_bytes(tmp_path, b"b/\xfe.jsonl", row)
+    named_by_bytes(tmp_path, b"b/\xfd.ndjson", "hello")
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == ["a\\xff", "b"]
+    assert runs[0].path == f"{tmp_path}/a\\xff"
+    assert [source.file for source in runs[1].sources] == ["\\xfe.jsonl"]
+    assert runs[1].columns["loss_total"].sources == (Location("\\xfe.jsonl", key="loss"),)
+    assert runs[1].notes[0].where == "\\xfd.ndjson"
+    assert only(first).name == "a\\xff"
 
 
 @pytest.fixture
@@ -569,13 +890,16 @@ def test_a_fifo_does_not_block(tmp_path: Path) -> None:
     run = only(tmp_path)
     assert {source.file for source in run.sources} == {"log.jsonl", "checkpoint-1"}
     assert not run.checkpoints[0].complete
+    assert "more.jsonl: is no regular file; not read" in told(run).splitlines()
 
 
 @pytest.mark.usefixtures("seconds")
 def test_a_fifo_alone_is_no_run(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log.jsonl")
-    with pytest.raises(UnreadableRun):
+    with pytest.raises(UnreadableRun, match="is no regular file; not read"):
         read_runs(tmp_path / "log.jsonl")
+    with pytest.raises(UnreadableRun, match="is no regular file; not read"):
+        read_runs(tmp_path)
 
 
 def test_a_file_that_cannot_be_opened_is_noted(
@@ -594,6 +918,39 @@ def test_a_file_that_cannot_be_opened_is_noted(
     run = only(tmp_path)
     assert told(run) == "locked.jsonl: cannot be opened (Permission denied); not read"
     assert column(run, "loss_total") == {1: 1.0}
+
+
+def test_a_folder_that_cannot_be_listed_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    write_jsonl(tmp_path / "logs" / "log.jsonl", losses(9.0))
+    listed = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "logs":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    run = only(tmp_path)
+    assert told(run) == "logs: cannot be listed (Permission denied); not read"
+    assert column(run, "loss_total") == {1: 1.0}
+
+
+def test_a_checkpoint_that_cannot_be_listed_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    (tmp_path / "checkpoint-3").mkdir()
+
+    def refuse(self: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    run = only(tmp_path)
+    assert told(run) == "checkpoint-3: cannot be read (Permission denied)"
+    assert run.checkpoints == ()
 
 
 # What the user states
@@ -623,6 +980,39 @@ def test_a_mapping_wins_over_the_dialect(tmp_path: Path) -> None:
     assert "kl_ref_token" not in run.columns
     assert run.columns["kl_old_token"].sources[0].key == "kl"
     assert run.columns["reward_shaped_mean"].unit == "reward"
+
+
+def test_a_mapping_reaches_the_keys_of_evaluations(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", [{"step": 1, "loss": 1.0, "eval_own": 2.0}])
+    run = only(path, mapping={"eval_own": "reward_raw_mean"})
+    assert column(run, "eval_reward_raw_mean") == {1: 2.0}
+    assert run.columns["eval_reward_raw_mean"].sources == (Location("log.jsonl", key="eval_own"),)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("los", "; did you mean loss?"),
+        ("own/kk", "; did you mean own/kl?"),
+        ("kl_ref_token", ""),
+        ("", ""),
+    ],
+)
+def test_a_mapping_of_a_key_that_no_log_has(tmp_path: Path, key: str, meant: str) -> None:
+    rows = [{"step": 1, "loss": 1.0, "own": {"kl": 2.0}}]
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / name / "log.jsonl", rows)
+    with pytest.raises(DoctorError) as caught:
+        read_runs(tmp_path, mapping={key: "kl_ref_token"})
+    assert caught.value.message == f"--map: no log has the key {key}{meant}"
+    assert caught.value.hint == "rlhfdoctor inspect lists the keys of a run"
+
+
+def test_a_mapped_key_that_one_of_several_logs_has_is_enough(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a" / "log.jsonl", [{"step": 1, "own": 1.0}])
+    write_jsonl(tmp_path / "b" / "log.jsonl", losses(1.0))
+    one, other = read_runs(tmp_path, mapping={"own": "kl_ref_token"})
+    assert ("kl_ref_token" in one.columns, "kl_ref_token" in other.columns) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -711,8 +1101,27 @@ def test_a_further_sample_file_that_is_missing(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "log.jsonl", losses(1.0))
     with pytest.raises(UnreadableRun) as caught:
         read_runs(path, samples=[tmp_path / "none.jsonl"])
-    assert caught.value.message == f"no such file: {tmp_path / 'none.jsonl'}"
+    assert caught.value.message == f"no such file or folder: {tmp_path / 'none.jsonl'}"
+    assert caught.value.hint
+
+
+def test_a_further_sample_file_that_is_a_folder(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "log.jsonl", losses(1.0))
+    with pytest.raises(UnreadableRun) as caught:
+        read_runs(path, samples=[tmp_path])
+    assert caught.value.message == f"{tmp_path} is a folder"
     assert "--samples" in caught.value.hint
+
+
+@pytest.mark.parametrize("beside", ["args.json", "checkpoint-3/x", "log.jsonl"])
+def test_further_samples_beside_a_folder_without_a_log_are_a_run(
+    tmp_path: Path, beside: str
+) -> None:
+    extra = write_jsonl(tmp_path / "s.jsonl", [{"step": 2, "response": "far"}])
+    (tmp_path / "run" / beside).parent.mkdir(parents=True)
+    (tmp_path / "run" / beside).write_text("{}", encoding="utf-8")
+    run = only(tmp_path / "run", samples=[extra])
+    assert (run.name, run.logged_steps, run.sample_count) == ("run", 0, 1)
 
 
 def test_samples_alone_are_a_run_without_a_log(tmp_path: Path) -> None:
@@ -730,11 +1139,19 @@ def test_one_sample_file_as_a_run(tmp_path: Path) -> None:
     assert "1 records hold no response" in told(run)
 
 
-@pytest.mark.parametrize("name", ["none.jsonl", "."])
-def test_one_sample_file_that_is_none(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnreadableRun, match="no such file") as caught:
+@pytest.mark.parametrize(
+    ("name", "told", "hint"),
+    [
+        pytest.param("none.jsonl", "no such file or folder: {}", "", id="a missing file"),
+        pytest.param(".", "{} is a folder", "give a JSON Lines file of samples", id="a folder"),
+    ],
+)
+def test_one_sample_file_that_is_none(tmp_path: Path, name: str, told: str, hint: str) -> None:
+    with pytest.raises(UnreadableRun) as caught:
         read_samples_as_run(tmp_path / name)
-    assert caught.value.hint == "give a JSON Lines file of samples"
+    assert caught.value.message == told.format(tmp_path / name)
+    assert caught.value.hint
+    assert hint in caught.value.hint
 
 
 def test_lone_surrogates_in_samples_reach_the_frame_as_text(tmp_path: Path) -> None:
@@ -744,7 +1161,7 @@ def test_lone_surrogates_in_samples_reach_the_frame_as_text(tmp_path: Path) -> N
     )
     frame = only(tmp_path).samples.collect()
     for name in ("response", "prompt", "group"):
-        assert "\ufffd" in frame[name].to_list()[0]
+        assert frame[name].to_list() == ["a\ufffd" if name == "response" else "\ufffd"]
 
 
 # Nothing to read
@@ -804,6 +1221,14 @@ def test_nothing_to_read(tmp_path: Path, files: dict[str, str], message: str, hi
     assert "\n" not in caught.value.message + caught.value.hint
 
 
+@pytest.mark.parametrize("name", ["a\x00b", "x" * 5000])
+def test_a_path_that_no_file_system_takes(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnreadableRun) as caught:
+        read_runs(tmp_path / name)
+    assert caught.value.message.startswith("cannot open ")
+    assert len(caught.value.message) < 300
+
+
 def test_a_missing_path(tmp_path: Path) -> None:
     with pytest.raises(UnreadableRun) as caught:
         read_runs(tmp_path / "none")
@@ -823,7 +1248,7 @@ def test_a_file_that_no_reader_understands(tmp_path: Path, name: str, text: str)
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(UnreadableRun) as caught:
         read_runs(tmp_path / name)
-    assert caught.value.message == f"no reader understands {name}"
+    assert caught.value.message.startswith(f"no reader understands {name}")
     assert "trainer_state.json" in caught.value.hint
 
 
@@ -844,7 +1269,7 @@ def test_sources_tell_reader_dialect_and_rows() -> None:
     found = {source.file: (source.reader, source.dialect, source.rows) for source in run.sources}
     assert found["trainer_state.json"] == ("trainer_state", "trl_grpo", 201)
     assert found["checkpoint-40/trainer_state.json"] == ("trainer_state", "trl_grpo", 40)
-    assert found["run_config.json"] == ("config", None, 0)
+    assert found["run_config.json"] == ("config", None, 10)
     assert found["checkpoint-40"] == ("checkpoints", None, 1)
     with (FIXTURES / "grpo_late" / "bad_samples.jsonl").open(encoding="utf-8") as lines:
         assert found["bad_samples.jsonl"] == ("samples", None, sum(1 for _ in lines))

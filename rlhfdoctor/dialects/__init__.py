@@ -35,6 +35,8 @@ class Dialect:
 
     marks: alternative sets of keys; one set present in full recognises the trainer.
     strangers: keys whose presence says that another trainer wrote the log.
+    rivals: algorithms that write the same marks with other meanings; a configuration that names
+    one rules the dialect out.
     keys: by exact key; where two keys of a row mean the same metric the first listed wins.
     patterns: keys with one free part, written ``{}``, which becomes ``metric[part]``.
     never_negative: keys whose estimator cannot be negative; one negative value rules the dialect
@@ -47,6 +49,7 @@ class Dialect:
     keys: Mapping[str, Key]
     marks: tuple[frozenset[str], ...] = ()
     strangers: frozenset[str] = frozenset()
+    rivals: frozenset[str] = frozenset()
     patterns: Mapping[str, Key] = field(default_factory=dict)
     never_negative: frozenset[str] = frozenset()
     log_offset: int = 0
@@ -57,7 +60,7 @@ class Dialect:
             return self.keys[key].metric, self.keys[key]
         for pattern, meaning in self.patterns.items():
             before, after = pattern.split("{}")
-            match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", key)
+            match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", key, re.DOTALL)
             if match:
                 return f"{meaning.metric}[{match.group(1)}]", meaning
         return None
@@ -78,13 +81,16 @@ def choose(
 ) -> Dialect:
     """Choose the dialect of a log by its keys; never "first match wins".
 
-    ``negative``: keys with a negative value. Of several candidates the one whose marks include
-    the others' is taken. Equal marks are the same log written by several trainers: a value that
-    one of them cannot write rules it out, a configuration that names one of them decides, and
-    otherwise the shared meaning is taken. Raises DoctorError where the marks contradict.
+    ``negative``: keys with a negative value. ``algorithm``: the one that the configuration names.
+    Of several candidates the one whose marks include the others' is taken. Equal marks are the
+    same log written by several trainers: a value that one of them cannot write rules it out, a
+    configuration that names one of them decides, and otherwise the shared meaning is taken. Raises
+    DoctorError where the marks contradict.
     """
     found = {dialect.name: dialect.matched(keys) for dialect in dialects}
-    candidates = [dialect for dialect in dialects if found[dialect.name]]
+    candidates = [
+        dialect for dialect in dialects if found[dialect.name] and algorithm not in dialect.rivals
+    ]
     if not candidates:
         return fallback
     widest = [

@@ -9,6 +9,7 @@ DIALECT = Dialect(
     algorithm="DPO",
     marks=(frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies"}),),
     strangers=frozenset({"log_odds_ratio", "log_odds_chosen", "kl", "objective/kl", "delta"}),
+    rivals=frozenset({"KTO", "ORPO", "CPO", "SimPO", "IPO"}),
     keys={
         **TRAINER,
         "rewards/chosen": Key("dpo_reward_chosen", "log_ratio times beta", "response sum"),

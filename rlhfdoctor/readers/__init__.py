@@ -1,6 +1,6 @@
 """Readers turn files into rows. One format a file; frameworks are the dialects' business.
 
-A reader claims paths by a glob on the name and, for files, a look at the first 4 KiB; it yields
+A reader claims paths by a glob on the name and, for files, a look at the first 64 KiB; it yields
 ``Row``, ``Sample``, ``Checkpoint``, ``Setting`` and ``Note``, and never raises for content: what it
 cannot use becomes a note. It opens nothing but the path it was given and executes nothing.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rlhfdoctor.model import Checkpoint, Note, Row, Sample, Setting
 
-HEAD_BYTES = 4096
+HEAD_BYTES = 65536
 """How much of a file ``looks`` may see."""
 
 Item = Row | Sample | Checkpoint | Setting | Note
@@ -33,9 +33,15 @@ class Reader:
 
     def claims(self, name: str, head: bytes) -> bool:
         """Say whether a path of that name and beginning is this reader's."""
-        if not any(fnmatch.fnmatchcase(name, glob) for glob in self.globs):
-            return False
-        return self.looks is None or self.looks(head)
+        return self.named(name) and (self.looks is None or self.looks(head))
+
+    def named(self, name: str) -> bool:
+        """Say whether a path of that name may be this reader's."""
+        return any(fnmatch.fnmatchcase(name, glob) for glob in self.globs)
+
+    def promises(self, name: str) -> bool:
+        """Say whether the name alone tells that the file is a log: its whole suffix is claimed."""
+        return any(glob.startswith("*.") and fnmatch.fnmatchcase(name, glob) for glob in self.globs)
 
 
 def reader(

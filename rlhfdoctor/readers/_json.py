@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -38,14 +39,25 @@ TEXT_KEYS = (
     "generated",
     "answer",
     "text",
-    "chosen",
 )
 """Keys under which sample files hold a response, the most explicit first."""
 
+DEEPEST = 32
+"""Levels of nested tables that are followed; no trainer nests metrics so deep."""
+
+LARGEST_STEP = 2**53
+"""Steps from here on are no steps; a float cannot count them."""
+
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_TEXT_FIELD = re.compile(rb'"(%s)"\s*:\s*["\[]' % "|".join(TEXT_KEYS).encode())
-_NUMBER_FIELD = re.compile(rb'"[^"]+"\s*:\s*(-?\d|NaN|-?Infinity|null|"NaN")')
+_NOT_FINITE = re.compile(r"(?P<nan>[+-]?nan)|(?P<sign>[+-]?)inf(inity)?", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TEXT_FIELD = re.compile(
+    rb'"(%s)"\s*:\s*["\[]' % "|".join((*TEXT_KEYS, "chosen")).encode(), re.ASCII
+)
+_NUMBER_FIELD = re.compile(
+    rb'"[^"]+"\s*:\s*"?([-+]?\d|[-+]?nan|[-+]?inf|null)', re.ASCII | re.IGNORECASE
+)
+_METRIC_FIELD = re.compile(rb'"(train/)?(loss|grad_norm|learning_rate|lr)"\s*:')
 
 
 def loads(text: bytes) -> object:
@@ -63,6 +75,38 @@ def loads(text: bytes) -> object:
         raise ValueError("nested too deeply") from None
 
 
+def salvage(text: bytes, key: str | None = None) -> Iterator[object]:
+    """Yield the whole elements of a JSON array that was cut; ``key``: the array's name.
+
+    A trainer that was killed while it saved leaves the beginning of its state.
+    """
+    decoder = json.JSONDecoder()
+    decoded = text.decode("utf-8", "replace")
+    start = decoded.find(f'"{key}"') if key else 0
+    place = decoded.find("[", start) + 1 if start >= 0 else 0
+    while place:
+        beginning = re.compile(r"[\s,]*").match(decoded, place)
+        place = beginning.end() if beginning else place
+        try:
+            value, place = decoder.raw_decode(decoded, place)
+        except (ValueError, RecursionError):
+            return
+        yield value
+
+
+def numbers_before(text: bytes, key: str, names: Iterable[str]) -> dict[str, float]:
+    """Return the top-level numbers of these names that stand before a key in a damaged object."""
+    head = text.decode("utf-8", "replace").partition(f'"{key}"')[0]
+    found = {name: re.search(rf'"{name}"\s*:\s*(-?[\d.eE+-]+)', head) for name in names}
+    told = {name: number(match[1]) for name, match in found.items() if match}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def number(value: object) -> float | None:
     """Return a JSON value as a number, or None where it is none. Booleans are not numbers."""
     if isinstance(value, bool):
@@ -73,66 +117,76 @@ def number(value: object) -> float | None:
         except OverflowError:
             return math.inf if value > 0 else -math.inf
     if isinstance(value, str):
-        if value in _NOT_FINITE:
-            return _NOT_FINITE[value]
         if _NUMBER.fullmatch(value):
             return float(value)
+        found = _NOT_FINITE.fullmatch(value)
+        if found:
+            return math.nan if found["nan"] else math.copysign(math.inf, float(f"{found['sign']}1"))
     return None
 
 
-def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the leaves of nested tables under keys joined by "/"."""
+def whole(value: float | None) -> int | None:
+    """Return a step as a whole number, or None where it is none."""
+    if value is None or not value.is_integer() or abs(value) >= LARGEST_STEP:
+        return None
+    return int(value)
+
+
+def flatten(
+    record: Mapping[str, object], prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, object]]:
+    """Yield the leaves of nested tables under keys joined by "/"; a table too deep is a leaf."""
     for key, value in record.items():
-        if isinstance(value, dict):
-            yield from flatten(value, f"{prefix}{key}/")
+        if isinstance(value, dict) and depth < DEEPEST:
+            yield from flatten(value, f"{prefix}{key}/", depth + 1)
         else:
             yield f"{prefix}{key}", value
 
 
-def row(record: Mapping[str, object], line: int | None) -> tuple[Row, list[str]]:
-    """Make a row of one logged record; also return the keys whose values are no numbers.
+def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -> Row:
+    """Make a row of one logged record; count the keys whose values are no numbers in ``refused``.
 
-    A row is an evaluation row where every metric carries the ``eval_`` or ``eval/`` prefix, which
-    is taken off. A step that is no whole number is treated as absent.
+    It is an evaluation row where every metric carries the ``eval_`` or ``eval/`` prefix. A step
+    that is no whole number is treated as absent.
     """
     values: dict[str, float] = {}
-    refused: list[str] = []
     for key, value in flatten(record):
+        if value is None:
+            continue
         as_number = number(value)
-        if as_number is not None:
-            values[key] = as_number
-        elif value is not None and not isinstance(value, str | bool):
-            refused.append(key)
+        name = key if key.isascii() else clean(key)
+        if as_number is None:
+            refused[name] += 1
+        else:
+            values[name] = as_number
     step = _first(values, STEP_KEYS)
-    if step is not None and not step.is_integer():
-        step = None
     epoch = _first(values, EPOCH_KEYS)
-    metrics = {
-        key: value
-        for key, value in values.items()
-        if key not in STEP_KEYS and key not in EPOCH_KEYS
-    }
-    evaluation = {
-        key: value for key, value in metrics.items() if key.startswith(("eval_", "eval/"))
-    }
-    split: Literal["train", "eval"] = "train"
-    if evaluation and len(evaluation) == len(metrics):
-        split, metrics = "eval", {key[5:]: value for key, value in evaluation.items()}
-    return (
-        Row(
-            values=metrics,
-            step=None if step is None else int(step),
-            epoch=epoch,
-            split=split,
-            line=line,
-        ),
-        refused,
+    for key in (*STEP_KEYS, *EPOCH_KEYS):
+        values.pop(key, None)
+    evaluation = bool(values) and all(key.startswith(("eval_", "eval/")) for key in values)
+    return Row(
+        values=values,
+        step=whole(step),
+        epoch=epoch,
+        split="eval" if evaluation else "train",
+        line=line,
     )
 
 
+def refusals(name: str, refused: Counter[str]) -> Iterator[Note]:
+    """Yield one note that names the keys whose values were no numbers."""
+    if refused:
+        told = [f"{key} ({count} rows)" for key, count in sorted(refused.items())[:20]]
+        more = f" and {len(refused) - 20} more keys" if len(refused) > 20 else ""
+        yield Note(name, f"no numbers, so no metrics: {', '.join(told)}{more}")
+
+
 def kind(head: bytes) -> Literal["metrics", "samples"] | None:
-    """Tell metrics from samples by a file's beginning: samples hold a response as text."""
-    if _TEXT_FIELD.search(head):
+    """Tell metrics from samples by a file's beginning.
+
+    Samples hold a response as text and no loss, gradient norm or learning rate.
+    """
+    if _TEXT_FIELD.search(head) and not _METRIC_FIELD.search(head):
         return "samples"
     return "metrics" if _NUMBER_FIELD.search(head) else None
 
@@ -151,21 +205,18 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
         file.seek(0)
         bad: list[int] = []
         ended = True
-        number_of_line = 0
-        for number_of_line, line in enumerate(file, start=1):
+        last = 0
+        for last, line in enumerate(file, start=1):
             ended = line.endswith(b"\n")
             if not line.strip():
                 continue
             try:
-                yield number_of_line, loads(line)
+                yield last, loads(line)
             except ValueError:
-                bad.append(number_of_line)
-    if bad and bad[-1] == number_of_line and not ended:
-        yield Note(
-            f"{path.name}:{bad.pop()}",
-            "last line is cut; the file ends inside a record",
-            left_out=1,
-        )
+                bad.append(last)
+    if bad and bad[-1] == last and not ended:
+        where = f"{path.name}:{bad.pop()}"
+        yield Note(where, "last line is cut; the file ends inside a record", left_out=1)
     if bad:
         shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
         text = f"{len(bad)} lines are no JSON and were left out: {shown}"
@@ -176,9 +227,19 @@ def _array(path: Path, text: bytes) -> Iterator[tuple[int, object] | Note]:
     try:
         value = loads(text)
     except ValueError as error:
-        yield Note(path.name, f"no valid JSON ({error}); nothing was read")
+        count = 0
+        for count, item in enumerate(salvage(text), start=1):
+            yield count, item
+        yield cut(path.name, error, count)
         return
     yield from enumerate(value if isinstance(value, list) else [value], start=1)
+
+
+def cut(name: str, error: ValueError, count: int) -> Note:
+    """Return the note of a JSON file that could not be parsed to its end."""
+    if count:
+        return Note(name, f"is cut or damaged; {count} records before that were read", left_out=1)
+    return Note(name, f"no valid JSON ({error}); nothing was read", left_out=1)
 
 
 def _first(values: Mapping[str, float], keys: tuple[str, ...]) -> float | None:

@@ -10,9 +10,9 @@ import orjson
 
 from rlhfdoctor.model import Checkpoint, Note
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import loads
+from rlhfdoctor.readers._json import clean, loads
 
-_STEP = re.compile(r"(?:checkpoint[-_]|global_step_?|Steps_|step_|iter_)0*(\d+)")
+_STEP = re.compile(r"(?:checkpoint[-_]|global_step_?|Steps_|step_|iter_)0*(\d{1,15})")
 _WEIGHTS = {
     "safetensors": ("model*.safetensors",),
     "peft": ("adapter_model.safetensors", "adapter_model.bin"),
@@ -27,12 +27,12 @@ def checkpoints(path: Path) -> Iterator[Item]:
 
     Complete means: weights (every shard that an index names, each as long as its own header says),
     a trainer_state.json, and no file of zero bytes. Missing optimizer state does not make it
-    incomplete: the weights can be gone back to.
+    incomplete: the weights can be gone back to. Links count as present and are not opened.
     """
     match = _STEP.fullmatch(path.name)
     if match is None:
         return
-    files = {file.name: file for file in path.iterdir() if file.is_file()}
+    files = {clean(file.name): file for file in path.iterdir() if file.is_file()}
     missing = [
         f"{name} is empty" for name, file in sorted(files.items()) if not file.stat().st_size
     ]
@@ -44,12 +44,12 @@ def checkpoints(path: Path) -> Iterator[Item]:
     if not weights:
         missing.append("no weights")
     for file in weights:
-        if file.suffix == ".safetensors" and file.stat().st_size:
+        if file.suffix == ".safetensors" and file.stat().st_size and not file.is_symlink():
             fault = _safetensors_fault(file)
             if fault:
                 missing.append(f"{file.name} {fault}")
     for name, file in sorted(files.items()):
-        if name.endswith(".index.json"):
+        if name.endswith(".index.json") and not file.is_symlink():
             shards = _shards(file)
             if shards is None:
                 missing.append(f"{name} is damaged")
@@ -103,4 +103,6 @@ def _shards(index: Path) -> set[str] | None:
         weight_map = record["weight_map"] if isinstance(record, dict) else None
     except (ValueError, KeyError):
         return None
-    return {str(name) for name in weight_map.values()} if isinstance(weight_map, dict) else None
+    return (
+        {clean(str(name)) for name in weight_map.values()} if isinstance(weight_map, dict) else None
+    )

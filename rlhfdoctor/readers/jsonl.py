@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import kind, records, row
+from rlhfdoctor.readers._json import kind, records, refusals, row
 
 
 @reader(
@@ -18,7 +18,7 @@ from rlhfdoctor.readers._json import kind, records, row
     "*metrics*.json",
     "*trajectory*.json",
     "*history*.json",
-    looks=lambda head: kind(head) == "metrics" and b'"log_history"' not in head,
+    looks=lambda head: kind(head) == "metrics" and b'"log_history"' not in head[:4096],
 )
 def jsonl(path: Path) -> Iterator[Item]:
     """Yield one row a record; keys of any depth, and keys that first appear late, are kept."""
@@ -27,16 +27,11 @@ def jsonl(path: Path) -> Iterator[Item]:
     for item in records(path):
         if isinstance(item, Note):
             yield item
-            continue
-        line, record = item
-        if not isinstance(record, dict):
+        elif isinstance(item[1], dict):
+            yield row(item[1], item[0], refused)
+        else:
             strangers += 1
-            continue
-        logged, not_numbers = row(record, line)
-        refused.update(not_numbers)
-        yield logged
     if strangers:
         text = f"{strangers} records are no tables and were left out"
         yield Note(path.name, text, left_out=strangers)
-    for key, count in sorted(refused.items()):
-        yield Note(f"{path.name}: {key}", f"holds no number in {count} rows; left out")
+    yield from refusals(path.name, refused)

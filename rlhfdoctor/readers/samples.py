@@ -8,7 +8,15 @@ from pathlib import Path
 
 from rlhfdoctor.model import Note, Sample
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS, kind, number, records
+from rlhfdoctor.readers._json import (
+    STEP_KEYS,
+    TEXT_KEYS,
+    clean,
+    kind,
+    number,
+    records,
+    whole,
+)
 
 _PROMPT_KEYS = ("prompt", "query", "input", "instruction", "question")
 _REWARD_KEYS = ("reward", "score", "rewards")
@@ -60,11 +68,8 @@ def _sample(
     chosen, rejected = _text(record, ("chosen",)), _text(record, ("rejected",))
     if response is None and chosen is None:
         return None
-    step = next((number(record[key]) for key in STEP_KEYS if key in record), None)
-    reward = next((number(record[key]) for key in _REWARD_KEYS if key in record), None)
     components = record.get("reward_components") or record.get("rewards")
-    truncated = next((record[key] for key in _TRUNCATED_KEYS if key in record), None)
-    group = next((record[key] for key in _GROUP_KEYS if key in record), None)
+    truncated, group = _first(record, _TRUNCATED_KEYS), _first(record, _GROUP_KEYS)
     split = record.get("split")
     lists = {key: _numbers(record, key, misshapen) for key in (*_FLOAT_LISTS, *_INT_LISTS)}
     ids = {
@@ -73,14 +78,14 @@ def _sample(
     }
     return Sample(
         line=line,
-        step=int(step) if step is not None and step.is_integer() else None,
-        split=_clean(split) if isinstance(split, str) else None,
+        step=whole(number(_first(record, STEP_KEYS))),
+        split=clean(split) if isinstance(split, str) else None,
         prompt=_text(record, _PROMPT_KEYS),
         response=response,
-        reward=reward,
+        reward=number(_first(record, _REWARD_KEYS)),
         reward_components=_components(components),
         advantage=number(record.get("advantage")),
-        group=None if group is None else _clean(str(group)),
+        group=None if group is None else clean(str(group)),
         truncated=truncated if isinstance(truncated, bool) else None,
         prompt_ids=ids["prompt_ids"],
         token_ids=ids["token_ids"],
@@ -95,13 +100,12 @@ def _text(record: Mapping[str, object], keys: tuple[str, ...]) -> str | None:
     for key in keys:
         value = record.get(key)
         if isinstance(value, str):
-            return _clean(value)
+            return clean(value)
     return None
 
 
-def _clean(text: str) -> str:
-    """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+def _first(record: Mapping[str, object], keys: tuple[str, ...]) -> object:
+    return next((record[key] for key in keys if record.get(key) is not None), None)
 
 
 def _numbers(
@@ -111,10 +115,10 @@ def _numbers(
     if value is None:
         return None
     found = [number(item) for item in value] if isinstance(value, list) else [None]
-    whole = key not in _INT_LISTS or all(
+    possible = key not in _INT_LISTS or all(
         item is not None and item.is_integer() and abs(item) < 2**63 for item in found
     )
-    if None in found or not whole:
+    if None in found or not possible:
         misshapen[key] += 1
         return None
     return tuple(item for item in found if item is not None)
@@ -123,5 +127,5 @@ def _numbers(
 def _components(value: object) -> dict[str, float] | None:
     if not isinstance(value, dict):
         return None
-    found = {_clean(str(key)): number(item) for key, item in value.items()}
+    found = {clean(str(key)): number(item) for key, item in value.items()}
     return {key: item for key, item in found.items() if item is not None} or None

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import loads, number, row
+from rlhfdoctor.readers._json import (
+    cut,
+    loads,
+    number,
+    numbers_before,
+    refusals,
+    row,
+    salvage,
+)
 
 _SETTINGS = {
     "max_steps": "planned_steps",
@@ -19,19 +27,22 @@ _SETTINGS = {
 }
 
 
-@reader("*trainer_state.json", looks=None)
+@reader("*trainer_state.json")
 def trainer_state(path: Path) -> Iterator[Item]:
     """Yield the log history, and the trainer's own arguments as settings.
 
     ``updates_done`` (the file's ``global_step``) tells which of several copies is the youngest:
     modification times do not survive a clone. The rows carry no line numbers: the whole file is
-    usually one record.
+    usually one record. Of a file that was cut, the rows before the cut are kept.
     """
+    text = path.read_bytes()
     try:
-        state = loads(path.read_bytes())
+        state = loads(text)
     except ValueError as error:
-        yield Note(path.name, f"no valid JSON ({error}); nothing was read")
-        return
+        history = list(salvage(text, "log_history"))
+        yield cut(path.name, error, len(history))
+        known = numbers_before(text, "log_history", _SETTINGS) if history else {}
+        state = {"log_history": history, **known}
     if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
         yield Note(path.name, "holds no log_history; nothing was read")
         return
@@ -41,11 +52,8 @@ def trainer_state(path: Path) -> Iterator[Item]:
             yield Setting(name, value, Location(path.name, key=key))
     refused: Counter[str] = Counter()
     for index, record in enumerate(state["log_history"]):
-        if not isinstance(record, dict):
-            yield Note(f"{path.name}: log_history[{index}]", "is no table; left out")
-            continue
-        logged, not_numbers = row(record, line=None)
-        refused.update(not_numbers)
-        yield logged
-    for key, count in sorted(refused.items()):
-        yield Note(f"{path.name}: {key}", f"holds no number in {count} rows; left out")
+        if isinstance(record, dict):
+            yield row(record, None, refused)
+        else:
+            yield Note(f"{path.name}: log_history[{index}]", "is no table; left out", left_out=1)
+    yield from refusals(path.name, refused)

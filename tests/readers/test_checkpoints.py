@@ -205,6 +205,44 @@ def test_an_empty_folder_is_an_incomplete_checkpoint(tmp_path: Path) -> None:
     assert found.missing == ("no weights", "no trainer_state.json")
 
 
+def test_links_count_as_present_and_are_not_opened(tmp_path: Path) -> None:
+    index = json.dumps({"weight_map": {"a": "model.safetensors", "b": "none.safetensors"}})
+    write(tmp_path / "cache" / "weights", "no tensors at all")
+    write(tmp_path / "cache" / "index", index)
+    folder = tmp_path / "checkpoint-7"
+    write(folder / "trainer_state.json", "{}")
+    (folder / "model.safetensors").symlink_to(tmp_path / "cache" / "weights")
+    (folder / "model.safetensors.index.json").symlink_to(tmp_path / "cache" / "index")
+    found = read(checkpoints, folder).checkpoints[0]
+    assert (found.missing, found.complete, found.format) == ((), True, "safetensors")
+
+
+@pytest.mark.parametrize(
+    ("content", "missing"),
+    [
+        pytest.param(None, "no weights", id="a link to nowhere is no file"),
+        pytest.param("", "model.safetensors is empty", id="a link to an empty file"),
+    ],
+)
+def test_a_link_does_not_stand_for_what_is_not_there(
+    tmp_path: Path, content: str | None, missing: str
+) -> None:
+    folder = tmp_path / "checkpoint-7"
+    write(folder / "trainer_state.json", "{}")
+    (folder / "model.safetensors").symlink_to(tmp_path / "weights")
+    if content is not None:
+        write(tmp_path / "weights", content)
+    found = read(checkpoints, folder).checkpoints[0]
+    assert (found.missing, found.loadable) == ((missing,), False)
+
+
+def test_shards_with_lone_surrogates_in_their_names_can_be_told(tmp_path: Path) -> None:
+    found = saved(
+        tmp_path, {"model.safetensors.index.json": '{"weight_map": {"a": "x\\ud800.bin"}}'}
+    )
+    assert found.missing == ("no x\ufffd.bin",)
+
+
 @pytest.mark.parametrize(
     ("name", "step"),
     [
@@ -230,6 +268,7 @@ def test_names_that_are_checkpoints(tmp_path: Path, name: str, step: int) -> Non
     "name",
     [
         "checkpoint-best",
+        "checkpoint-1234567890123456",
         "checkpoint-",
         "checkpoint-7-merged",
         "checkpoint-7.5",

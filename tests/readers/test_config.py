@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,28 @@ def test_the_first_alias_wins_and_null_is_passed_over(tmp_path: Path) -> None:
         pytest.param({"ref_model": "../base"}, {"reference_model": "../base"}, id="a text"),
         pytest.param({"seed": [1]}, {}, id="a list is no value"),
         pytest.param({}, {}, id="an empty table"),
+        pytest.param({"ref_model": "a\ud800b"}, {"reference_model": "a\ufffdb"}, id="a surrogate"),
+        pytest.param({"seed": 2**53}, {"seed": 2.0**53}, id="a number that no float counts"),
+        pytest.param({"seed": 10**400}, {"seed": math.inf}, id="a number beyond any float"),
+        pytest.param({"seed": 10**30}, {"seed": 1e30}, id="a number beyond 64 bits"),
+        pytest.param({"max_steps": math.nan}, {}, id="NaN plans nothing"),
+        pytest.param({"beta": math.inf}, {"kl_coef": math.inf}, id="infinity stays infinite"),
     ],
 )
 def test_values(tmp_path: Path, record: Any, expected: dict[str, object]) -> None:
     assert values(of(tmp_path, record)) == expected
+
+
+def test_a_table_a_thousand_deep_is_no_value(tmp_path: Path) -> None:
+    text = '{"seed": 7, "x": ' + '{"a":' * 1000 + '"grpo"' + "}" * 1001
+    found = read(config, write(tmp_path / "args.json", text))
+    assert (values(found), found.notes) == ({"seed": 7}, [])
+
+
+def test_a_lone_surrogate_in_the_key_of_the_algorithm_is_replaced(tmp_path: Path) -> None:
+    found = of(tmp_path, {"k\udfff": "ppo"})
+    assert values(found) == {"algorithm": "PPO"}
+    assert found.settings[0].where.key == "k\ufffd"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ def lines(tmp_path: Path, text: str | bytes) -> Read:
         pytest.param("Infinity", math.inf, id="bare Infinity stays infinite"),
         pytest.param("-Infinity", -math.inf, id="bare minus Infinity stays infinite"),
         pytest.param('"NaN"', math.nan, id="NaN as a string is NaN"),
+        pytest.param('"nan"', math.nan, id="nan as Python prints it"),
+        pytest.param('"inf"', math.inf, id="inf as Python prints it"),
+        pytest.param('"-inf"', -math.inf, id="minus inf as Python prints it"),
+        pytest.param('"-INFINITY"', -math.inf, id="infinity in capitals"),
         pytest.param("1" + "0" * 400, math.inf, id="an integer beyond any float"),
         pytest.param("9007199254740993", 9007199254740992.0, id="an integer beyond 53 bits"),
         pytest.param("1e-320", 1e-320, id="a number below the normal ones"),
@@ -32,18 +36,52 @@ def test_numbers_stay_what_they_are(tmp_path: Path, written: str, expected: floa
     assert found.notes == []
 
 
-@pytest.mark.parametrize("written", ["null", "true", "[1]", "{}", '"word"'])
-def test_what_is_no_number_is_not_logged(tmp_path: Path, written: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "noted"),
+    [
+        pytest.param("null", False, id="null was not logged"),
+        pytest.param("{}", False, id="an empty table holds nothing"),
+        pytest.param("true", True, id="true"),
+        pytest.param("false", True, id="false"),
+        pytest.param("[1]", True, id="a list"),
+        pytest.param("[]", True, id="an empty list"),
+        pytest.param('"word"', True, id="a word"),
+        pytest.param('"infinit"', True, id="a word like infinity"),
+        pytest.param('""', True, id="an empty text"),
+    ],
+)
+def test_what_is_no_number_is_no_metric(tmp_path: Path, written: str, noted: bool) -> None:
     found = lines(tmp_path, f'{{"step": 1, "kl": {written}, "x": 1}}\n')
     assert found.rows[0].values == {"x": 1.0}
+    told = "log.jsonl: no numbers, so no metrics: kl (1 rows)" if noted else ""
+    assert found.told == told
+    assert found.left_out == 0
 
 
-def test_lists_are_noted_by_key(tmp_path: Path) -> None:
-    found = lines(tmp_path, '{"step": 1, "b": [1], "a": {"c": [2]}}\n{"step": 2, "b": [3]}\n')
-    assert found.told.splitlines() == [
-        "log.jsonl: a/c: holds no number in 1 rows; left out",
-        "log.jsonl: b: holds no number in 2 rows; left out",
-    ]
+def test_all_keys_without_numbers_are_one_note(tmp_path: Path) -> None:
+    found = lines(
+        tmp_path,
+        '{"step": 1, "b": [1], "a": {"c": [2]}, "k": true}\n{"step": 2, "b": "word", "k": 3}\n',
+    )
+    assert found.told == (
+        "log.jsonl: no numbers, so no metrics: a/c (1 rows), b (2 rows), k (1 rows)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [
+        pytest.param(20, "", id="twenty are all named"),
+        pytest.param(21, " and 1 more keys", id="one more is counted"),
+        pytest.param(500, " and 480 more keys", id="many more are counted"),
+    ],
+)
+def test_a_note_names_twenty_keys(tmp_path: Path, count: int, more: str) -> None:
+    record = {f"k{index:03}": "word" for index in range(count)}
+    named = ", ".join(f"k{index:03} (1 rows)" for index in range(20))
+    found = lines(tmp_path, json.dumps({"step": 1, "loss": 1, **record}) + "\n")
+    assert found.told == f"log.jsonl: no numbers, so no metrics: {named}{more}"
+    assert found.rows[0].values == {"loss": 1.0}
 
 
 def test_a_cut_last_line_is_noted_and_the_rest_kept(tmp_path: Path) -> None:
@@ -148,10 +186,32 @@ def test_one_json_array_is_read_like_lines(tmp_path: Path) -> None:
     assert found.told == "log.jsonl: 1 records are no tables and were left out"
 
 
-def test_a_cut_array_is_a_note(tmp_path: Path) -> None:
-    found = lines(tmp_path, '[{"step": 1, "kl": 1}, {"step"')
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        pytest.param('[{"step": 1, "kl": 1}, {"step"', [1], id="inside a key"),
+        pytest.param('[{"step": 1, "kl": 1}, {"step": 2, "kl": 2}', [1, 2], id="after a record"),
+        pytest.param('[{"step": 1, "kl": NaN},\n {"step": 2, "kl": 2},\n', [1, 2], id="at a comma"),
+        pytest.param('[{"step": 1, "kl": 1}, {oops}, {"step": 3}]', [1], id="damaged in between"),
+    ],
+)
+def test_of_a_cut_array_the_whole_records_before_the_cut_are_kept(
+    tmp_path: Path, text: str, steps: list[int]
+) -> None:
+    found = lines(tmp_path, text)
+    assert [(row.step, row.line) for row in found.rows] == [(step, step) for step in steps]
+    assert found.told == (
+        f"log.jsonl: is cut or damaged; {len(steps)} records before that were read"
+    )
+    assert found.left_out == 1
+
+
+def test_an_array_cut_inside_its_first_record_holds_nothing(tmp_path: Path) -> None:
+    found = lines(tmp_path, '[{"step": 1, "kl": 1')
     assert found.rows == []
     assert "no valid JSON" in found.told
+    assert "nothing was read" in found.told
+    assert found.left_out == 1
 
 
 def test_a_key_that_first_appears_at_row_5000_is_kept(tmp_path: Path) -> None:
@@ -169,9 +229,68 @@ def test_nested_tables_are_flattened(tmp_path: Path) -> None:
     assert found.rows[0].values == {"train/loss": 1.0, "train/kl/mean": 2.0}
 
 
-def test_a_table_three_hundred_deep_is_followed(tmp_path: Path) -> None:
-    found = lines(tmp_path, '{"step": 1, "x": ' + '{"a":' * 300 + "1" + "}" * 301 + "\n")
-    assert found.rows[0].values == {"x/" + "/".join(["a"] * 300): 1.0}
+@pytest.mark.parametrize(
+    ("depth", "followed"),
+    [
+        pytest.param(32, True, id="32 levels are followed"),
+        pytest.param(33, False, id="33 levels are not"),
+        pytest.param(1000, False, id="a thousand levels are not"),
+    ],
+)
+def test_tables_are_followed_to_a_depth(tmp_path: Path, depth: int, followed: bool) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    found = lines(tmp_path, '{"step": 1, "loss": 2, "x": ' + deep + "}\n")
+    assert found.rows[0].step == 1
+    if followed:
+        assert found.rows[0].values == {"loss": 2.0, "x/" + "/".join(["a"] * depth): 1.0}
+        assert found.notes == []
+    else:
+        assert found.rows[0].values == {"loss": 2.0}
+        key = "x/" + "/".join(["a"] * 32)
+        assert found.told == f"log.jsonl: no numbers, so no metrics: {key} (1 rows)"
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        pytest.param(r"x\ud800", "x\ufffd", id="a high surrogate alone"),
+        pytest.param(r"\udc00\udc00", "\ufffd\ufffd", id="two low ones"),
+        pytest.param(r"\ud83d\ude00", "\U0001f600", id="a pair is the character it stands for"),
+        pytest.param("\u5956", "\u5956", id="Chinese stays"),
+    ],
+)
+@pytest.mark.parametrize("value", ["1", '"word"'])
+def test_keys_are_text_that_every_encoding_carries(
+    tmp_path: Path, written: str, key: str, value: str
+) -> None:
+    found = lines(tmp_path, f'{{"step": 1, "loss": 2, "{written}": {value}}}\n')
+    if value == "1":
+        assert found.rows[0].values == {"loss": 2.0, key: 1.0}
+    else:
+        assert found.told == f"log.jsonl: no numbers, so no metrics: {key} (1 rows)"
+
+
+@pytest.mark.parametrize(
+    ("written", "step"),
+    [
+        pytest.param("9007199254740991", 2**53 - 1, id="the largest step"),
+        pytest.param("-9007199254740991", 1 - 2**53, id="the smallest step"),
+        pytest.param("9007199254740992", None, id="a float cannot count on"),
+        pytest.param("-9007199254740992", None, id="nor backwards"),
+        pytest.param("1e300", None, id="a huge float"),
+        pytest.param("1" + "0" * 400, None, id="beyond any float"),
+        pytest.param('"inf"', None, id="infinity as a text"),
+        pytest.param("18446744073709551616", None, id="beyond 64 bits"),
+    ],
+)
+def test_steps_are_counted_to_a_bound(tmp_path: Path, written: str, step: int | None) -> None:
+    found = lines(tmp_path, f'{{"step": {written}, "loss": 1}}\n')
+    assert (found.rows[0].step, found.rows[0].values) == (step, {"loss": 1.0})
+
+
+def test_a_step_of_null_is_passed_over_for_the_next_key(tmp_path: Path) -> None:
+    found = lines(tmp_path, '{"step": null, "global_step": 4, "loss": 1}\n')
+    assert (found.rows[0].step, found.rows[0].values) == (4, {"loss": 1.0})
 
 
 @pytest.mark.parametrize("key", STEP_KEYS)
@@ -189,12 +308,21 @@ def test_the_most_explicit_step_key_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "split", "values"),
     [
-        pytest.param('{"step": 2, "eval_loss": 1}', "eval", {"loss": 1.0}, id="eval_ rows"),
-        pytest.param('{"step": 2, "eval/kl": 1}', "eval", {"kl": 1.0}, id="eval/ rows"),
+        pytest.param('{"step": 2, "eval_loss": 1}', "eval", {"eval_loss": 1.0}, id="eval_ rows"),
+        pytest.param('{"step": 2, "eval/kl": 1}', "eval", {"eval/kl": 1.0}, id="eval/ rows"),
         pytest.param('{"step": 2, "loss": 1}', "train", {"loss": 1.0}, id="training rows"),
+        pytest.param(
+            '{"step": 2, "loss": 1, "eval_loss": 2}',
+            "train",
+            {"loss": 1.0, "eval_loss": 2.0},
+            id="a mixed row",
+        ),
+        pytest.param('{"step": 2}', "train", {}, id="a row without metrics"),
     ],
 )
-def test_evaluation_rows(tmp_path: Path, record: str, split: str, values: dict[str, float]) -> None:
+def test_rows_keep_the_keys_as_logged(
+    tmp_path: Path, record: str, split: str, values: dict[str, float]
+) -> None:
     found = lines(tmp_path, record + "\n")
     assert (found.rows[0].split, found.rows[0].values) == (split, values)
 
@@ -212,6 +340,11 @@ def test_evaluation_rows(tmp_path: Path, record: str, split: str, values: dict[s
         pytest.param("history.json", '[{"step": 1}]', True, id="a history as an array"),
         pytest.param("x.json", '[{"step": 1}]', False, id="any other JSON"),
         pytest.param("x.jsonl", '{"step": 1, "response": "a"}', False, id="samples"),
+        pytest.param("x.jsonl", '{"output": "a", "loss": 1}', True, id="a loss beside a text"),
+        pytest.param("x.jsonl", '{"kl": "inf"}', True, id="lines that begin with an inf string"),
+        pytest.param(
+            "x.jsonl", '{"note": "' + "x" * 60_000 + '", "kl": 1}', True, id="a number far behind"
+        ),
         pytest.param("x.jsonl", '{"name": "a"}', False, id="lines without a number"),
         pytest.param("x.jsonl", "", False, id="an empty file"),
         pytest.param("log.json", '{"log_history": [{"step": 1}]}', False, id="a trainer's state"),
@@ -220,3 +353,18 @@ def test_evaluation_rows(tmp_path: Path, record: str, split: str, values: dict[s
 )
 def test_claims(name: str, head: str, claimed: bool) -> None:
     assert jsonl.claims(name, head.encode()) is claimed
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "promised"),
+    [
+        pytest.param("x.jsonl", True, True, id="JSON Lines promise a log"),
+        pytest.param("x.ndjson", True, True, id="by their other ending, too"),
+        pytest.param("train_log.json", True, False, id="a JSON file may be anything"),
+        pytest.param("x.json", False, False, id="any other JSON"),
+        pytest.param("x.jsonl.gz", False, False, id="another ending"),
+        pytest.param("X.JSONL", False, False, id="case counts"),
+    ],
+)
+def test_what_a_name_says(name: str, named: bool, promised: bool) -> None:
+    assert (jsonl.named(name), jsonl.promises(name)) == (named, promised)

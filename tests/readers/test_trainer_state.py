@@ -29,6 +29,9 @@ def state_with(tmp_path: Path, value: str) -> Read:
         pytest.param('"NaN"', math.nan, id="NaN as a string is NaN"),
         pytest.param('"Infinity"', math.inf, id="Infinity as a string is infinite"),
         pytest.param('"-Infinity"', -math.inf, id="minus Infinity as a string is infinite"),
+        pytest.param('"nan"', math.nan, id="nan as Python prints it"),
+        pytest.param('"-inf"', -math.inf, id="minus inf as Python prints it"),
+        pytest.param('"+INF"', math.inf, id="infinity with a sign and in capitals"),
         pytest.param('"1.5e-3"', 0.0015, id="a number as a string is a number"),
         pytest.param('"-.5"', -0.5, id="a number as a string may begin with a point"),
         pytest.param("0", 0.0, id="zero is a number and not an absence"),
@@ -45,23 +48,26 @@ def test_numbers_stay_what_they_are(tmp_path: Path, written: str, expected: floa
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "noted"),
     [
-        pytest.param("null", id="null was not logged"),
-        pytest.param("true", id="true is not one"),
-        pytest.param("false", id="false is not zero"),
-        pytest.param("[1.0]", id="a list is no number"),
-        pytest.param("{}", id="an empty table is no number"),
-        pytest.param('"cosine"', id="a word is no number"),
-        pytest.param('"1_000"', id="underscores are Python and not JSON"),
-        pytest.param('" 1"', id="a padded number is a text"),
-        pytest.param('""', id="an empty text is no number"),
+        pytest.param("null", False, id="null was not logged"),
+        pytest.param("{}", False, id="an empty table holds nothing"),
+        pytest.param("true", True, id="true is not one"),
+        pytest.param("false", True, id="false is not zero"),
+        pytest.param("[1.0]", True, id="a list is no number"),
+        pytest.param('"cosine"', True, id="a word is no number"),
+        pytest.param('"1_000"', True, id="underscores are Python and not JSON"),
+        pytest.param('" 1"', True, id="a padded number is a text"),
+        pytest.param('"nano"', True, id="a word that begins like NaN"),
+        pytest.param('""', True, id="an empty text is no number"),
     ],
 )
-def test_what_is_no_number_is_not_logged(tmp_path: Path, written: str) -> None:
+def test_what_is_no_number_is_no_metric(tmp_path: Path, written: str, noted: bool) -> None:
     found = state_with(tmp_path, written)
     assert found.rows[1].step == 2
     assert found.rows[1].values == {"x": 7.0}
+    told = "trainer_state.json: no numbers, so no metrics: kl (1 rows)" if noted else ""
+    assert found.told == told
 
 
 def test_a_key_that_holds_lists_is_noted_with_the_number_of_rows(tmp_path: Path) -> None:
@@ -70,7 +76,7 @@ def test_a_key_that_holds_lists_is_noted_with_the_number_of_rows(tmp_path: Path)
         *({"step": step, "hist": [1, 2], "loss": 0.5} for step in (1, 2, 3)),
         {"step": 4, "hist": 2.0, "gone": None},
     )
-    assert found.told == "trainer_state.json: hist: holds no number in 3 rows; left out"
+    assert found.told == "trainer_state.json: no numbers, so no metrics: hist (3 rows)"
     assert found.rows[3].values == {"hist": 2.0}
 
 
@@ -87,6 +93,10 @@ def test_a_key_that_holds_lists_is_noted_with_the_number_of_rows(tmp_path: Path)
         pytest.param(None, None, id="null is no step"),
         pytest.param(True, None, id="true is no step"),
         pytest.param([3], None, id="a list is no step"),
+        pytest.param(2**53 - 1, 2**53 - 1, id="the largest step"),
+        pytest.param(2**53, None, id="a step that no float can count"),
+        pytest.param(10**19, None, id="a step beyond 64 bits"),
+        pytest.param(-(10**19), None, id="a step beyond 64 bits below zero"),
     ],
 )
 def test_steps(tmp_path: Path, written: Any, expected: int | None) -> None:
@@ -104,9 +114,11 @@ def test_epoch_and_step_are_no_metrics_and_rows_have_no_line(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("record", "split", "values"),
     [
-        pytest.param({"eval_loss": 1, "eval_r": 2}, "eval", {"loss": 1, "r": 2}, id="eval_ rows"),
-        pytest.param({"eval/loss": 1}, "eval", {"loss": 1}, id="eval/ rows"),
-        pytest.param({"eval": {"loss": 1}}, "eval", {"loss": 1}, id="a nested eval table"),
+        pytest.param(
+            {"eval_loss": 1, "eval_r": 2}, "eval", {"eval_loss": 1, "eval_r": 2}, id="eval_ rows"
+        ),
+        pytest.param({"eval/loss": 1}, "eval", {"eval/loss": 1}, id="eval/ rows"),
+        pytest.param({"eval": {"loss": 1}}, "eval", {"eval/loss": 1}, id="a nested eval table"),
         pytest.param(
             {"eval_loss": 1, "loss": 2}, "train", {"eval_loss": 1, "loss": 2}, id="a mixed row"
         ),
@@ -149,7 +161,8 @@ def test_records_that_are_no_tables_are_noted_one_by_one(tmp_path: Path) -> None
     ("text", "told"),
     [
         pytest.param("", "no valid JSON", id="an empty file"),
-        pytest.param('{"log_history": [{"step": 1', "no valid JSON", id="a file cut while written"),
+        pytest.param('{"log_history": [{"step": 1', "no valid JSON", id="cut in the first row"),
+        pytest.param('{"global_step": 3, "log', "no valid JSON", id="cut before the log"),
         pytest.param("[" * 100_000, "nested too deeply", id="100,000 brackets"),
         pytest.param('{"a":' * 100_000, "nested too deeply", id="100,000 nested tables"),
         pytest.param(b"\xff\xfe\x00garbage", "no valid JSON", id="bytes that are no text"),
@@ -167,6 +180,32 @@ def test_what_cannot_be_read_is_a_note(tmp_path: Path, text: str | bytes, told: 
     assert told in found.told
     assert "nothing was read" in found.told
     assert len(found.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("tail", "steps"),
+    [
+        pytest.param("{", [1, 2], id="at the beginning of a row"),
+        pytest.param('{"step": 3, "loss": Na', [1, 2], id="inside a number"),
+        pytest.param('{"step": 3, "loss": 1}', [1, 2, 3], id="after a row"),
+        pytest.param('{"step": 3, "loss": 1}], "max_st', [1, 2, 3], id="after the log"),
+        pytest.param('{"step": 3, "l\xff": ', [1, 2], id="inside a key"),
+        pytest.param("[" * 100_000, [1, 2], id="at 100,000 brackets"),
+    ],
+)
+def test_of_a_cut_state_the_whole_rows_before_the_cut_are_kept(
+    tmp_path: Path, tail: str, steps: list[int]
+) -> None:
+    rows = '{"step": 1, "loss": NaN}, {"step": 2, "loss": 1, "hist": [1]}, '
+    text = f'{{"best": [7], "log_history": [{rows}{tail}'
+    found = read(trainer_state, write(tmp_path / "trainer_state.json", text.encode("latin-1")))
+    assert [row.step for row in found.rows] == steps
+    assert math.isnan(found.rows[0].values["loss"])
+    assert found.told.splitlines() == [
+        f"trainer_state.json: is cut or damaged; {len(steps)} records before that were read",
+        "trainer_state.json: no numbers, so no metrics: hist (1 rows)",
+    ]
+    assert found.left_out == 1
 
 
 def test_the_trainers_arguments_are_settings(tmp_path: Path) -> None:
