@@ -12,9 +12,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from rlhfdoctor.reports import Page
 
 UsageError: Any = typer.BadParameter.__base__
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+NARROWEST = 40
+"""Columns below which a terminal's width is not obeyed: words would be cut."""
 
 app = typer.Typer(
     add_completion=False,
@@ -90,9 +96,17 @@ CrashStep = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        _print(f"rlhfdoctor {__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a bug.")] = False,
 ) -> None:
     pass
@@ -118,7 +132,8 @@ def diagnose(
         run, samples, dialect, mapping, profile, settings, run_number, crash_step=crash_step
     )
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
-    _emit(diagnoses, form, output, code)
+    _write_outputs(diagnoses, output, code)
+    _print(_report(form)(diagnoses, _page(code)))
     return code
 
 
@@ -192,9 +207,8 @@ def rollback(
         if form == "json":
             documents.append({"rollback": published(diagnosis.rollback), "ladder": rungs})
             continue
-        if len(diagnoses) > 1:
-            _print(f"{diagnosis.run.name}\n")
-        lines = rollback_lines(diagnosis.rollback, rungs, suggest=suggest)
+        name = diagnosis.run.name if len(diagnoses) > 1 else None
+        lines = rollback_lines(diagnosis.rollback, rungs, suggest=suggest, name=name)
         _print(write(lines, _page(0)))
     if form == "json":
         alone = documents[0] if len(documents) == 1 else {"runs": documents}
@@ -219,32 +233,44 @@ def gate(
     output: Outputs = None,
 ) -> int:
     """Say whether runs may ship: one line a run, and the exit code."""
-    from rlhfdoctor.profile import check_codes
+    from rlhfdoctor.profile import check_codes, load
+    from rlhfdoctor.reports.json import dumps, envelope, published
     from rlhfdoctor.reports.terminal import gate_lines, write
 
-    _report(form)
+    _plain_format(form)
     check_codes(require or ())
+    load(profile, settings or ())
     diagnoses: list[Diagnosis] = []
-    codes: list[int] = []
-    failed: list[int] = []
+    failed: list[dict[str, Any]] = []
     for path in runs or [Path()]:
-        try:
-            found = _diagnoses(
+        with _complaining(path, failed):
+            diagnoses += _diagnoses(
                 path, samples, dialect, mapping, profile, settings, None, require=require or ()
             )
-        except DoctorError as error:
-            _complain(error, form if len(runs or []) < 2 else "terminal", 2)
-            failed.append(2)
-            continue
-        diagnoses.extend(found)
-        codes.extend(_verdict_code(item, fail_on or FailOn.critical) for item in found)
-    code = _worst([*codes, *failed])
-    if form == "terminal":
-        _print(write(gate_lines(diagnoses, codes), _page(code)))
-    elif diagnoses:
-        _emit(diagnoses, form, None, code, several=True)
+    codes = [_verdict_code(item, fail_on or FailOn.critical) for item in diagnoses]
+    code = _worst([*codes, *(item["exit_code"] for item in failed)])
     _write_outputs(diagnoses, output, code)
+    if form == "json":
+        published_runs = [published(item, code) for item in diagnoses]
+        _print(dumps(envelope(code, {"runs": published_runs, "failed": failed})))
+    else:
+        _print(write(gate_lines(diagnoses, codes), _page(code)))
     return code
+
+
+@contextmanager
+def _complaining(path: Path, failed: list[dict[str, Any]]) -> Iterator[None]:
+    """Complain about a run that cannot be judged, and go on: it must not hide the others."""
+    try:
+        yield
+    except DoctorError as error:
+        told, code = error, 2
+    except Exception as error:
+        told, code = _bug(error), 4
+    else:
+        return
+    _complain(told, "terminal", code)
+    failed.append({"path": str(path), "exit_code": code, "error": told.message, "hint": told.hint})
 
 
 @app.command()
@@ -289,9 +315,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_cli(arguments: list[str]) -> int:
     """Run the command line and return the exit code; nothing but ``--debug`` shows a traceback."""
-    if "--version" in arguments:
-        _print(f"rlhfdoctor {__version__}\n")
-        return 0
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     form = "json" if _asks_for_json(arguments) else "terminal"
@@ -308,15 +331,15 @@ def run_cli(arguments: list[str]) -> int:
         return 130
     except Exception as error:  # the one place where a bug becomes an exit code
         if debug:
-            raise
-        told = f"{type(error).__name__}: {error}".splitlines()[0]
-        _complain(
-            DoctorError(f"a bug in rlhfdoctor ({told})", "please report it with --debug's output"),
-            form,
-            4,
-        )
+            traceback.print_exc()
+        _complain(_bug(error), form, 4)
         return 4
     return int(code or 0)
+
+
+def _bug(error: Exception) -> DoctorError:
+    told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return DoctorError(f"a bug in rlhfdoctor ({told})", "please report it with --debug's output")
 
 
 def _asks_for_json(arguments: Sequence[str]) -> bool:
@@ -330,7 +353,8 @@ def _complain(error: DoctorError, form: str, code: int) -> None:
         from rlhfdoctor.reports.json import failure
 
         _print(failure(code, error.message, error.hint))
-    print(f"error: {shown(error.message)}\nhint: {shown(error.hint)}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"error: {shown(error.message)}\nhint: {shown(error.hint)}", file=sys.stderr)
 
 
 def _read(
@@ -345,6 +369,8 @@ def _read(
     pairs = dict(_pair(item, "--map", "kl=kl_ref_token") for item in mapping or ())
     with _input(path) as place:
         found = list(read_runs(place, dialect=dialect, mapping=pairs, samples=samples or ()))
+    if place != path:
+        found = [replace(run, path="-", name="standard input") for run in found]
     if number is None:
         return found
     if number > len(found):
@@ -382,6 +408,8 @@ def _input(path: Path) -> Iterator[Path]:
     if str(path) != "-":
         yield path
         return
+    if sys.stdin is None:
+        raise DoctorError("standard input is closed", "give a file instead of -")
     signal.siginterrupt(signal.SIGINT, True)  # polars' own handler lets a waiting read go on
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "stdin.jsonl"
@@ -453,23 +481,6 @@ def _plain_format(form: str) -> None:
         raise DoctorError(f"this command has no report called {form}", "known are json, terminal")
 
 
-def _emit(
-    diagnoses: Sequence[Diagnosis],
-    form: str,
-    output: Sequence[str] | None,
-    code: int,
-    *,
-    several: bool = False,
-) -> None:
-    if several and form == "json" and len(diagnoses) == 1:
-        from rlhfdoctor.reports.json import dumps, envelope, published
-
-        _print(dumps(envelope(code, {"runs": [published(diagnoses[0], code)]})))
-    else:
-        _print(_report(form)(diagnoses, _page(code)))
-    _write_outputs(diagnoses, output, code)
-
-
 def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, code: int) -> None:
     from rlhfdoctor.reports import Page
 
@@ -477,25 +488,41 @@ def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None,
         form, equals, path = item.partition("=")
         if not equals or not path:
             raise DoctorError(f"--output {item}: expected FORMAT=PATH", "--output json=report.json")
+        text = _report(form)(diagnoses, Page(code))
+        if any(_is_source(Path(path), diagnosis.run) for diagnosis in diagnoses):
+            raise DoctorError(f"{path} is a file of the run", "name another file for the report")
         try:
-            Path(path).write_text(_report(form)(diagnoses, Page(code)), encoding="utf-8")
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK, 0o666)
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
         except OSError as error:
+            told = "it is a link" if Path(path).is_symlink() else error.strerror
             raise DoctorError(
-                f"cannot write {path}: {error.strerror}", "name a file that can be written"
+                f"cannot write {path}: {told}", "name a file that can be written"
             ) from error
+
+
+def _is_source(path: Path, run: Run) -> bool:
+    """Say whether a path is one of the files that a run was read from."""
+    folder = Path(run.path) if Path(run.path).is_dir() else Path(run.path).parent
+    return any(
+        os.path.realpath(folder / item.file) == os.path.realpath(path) for item in run.sources
+    )
 
 
 def _page(code: int) -> Page:
     from rlhfdoctor.reports import Page
 
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         return Page(code)
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Page(code, width=shutil.get_terminal_size().columns, colour=colour)
+    return Page(code, width=max(shutil.get_terminal_size().columns, NARROWEST), colour=colour)
 
 
 def _print(text: str) -> None:
     """Write to standard output; a reader that went away is no reason to complain."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -504,3 +531,8 @@ def _print(text: str) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise DoctorError(
+            f"cannot write to standard output: {error.strerror}", "is the disk full?"
+        ) from error

@@ -77,7 +77,7 @@ def diagnose(
         limits={code: asdict(values) for code, values in limits.items()},
         verdict=verdict,
         headline=_headline(verdict, run, findings, causes, onset, unanswered),
-        next_step=_next_step(run, verdict, skipped),
+        next_step=_next_step(run, verdict, findings, skipped),
         onset=onset,
         findings=findings,
         clear=tuple(clear),
@@ -214,9 +214,12 @@ def _headline(
     unanswered: Sequence[str],
 ) -> str:
     if verdict == "inconclusive":
-        return "Could not look at: " + "; ".join(unanswered)
+        unread = [f"{note.where} {note.text}" for note in run.notes if note.left_out]
+        return "Could not look at: " + "; ".join((*unanswered, *unread[:2]))
     if verdict == "healthy":
-        told = [item.summary for item in findings if item.code in ("LOG001", "RWD003")]
+        told = [item.summary for item in findings if item.code in ("LOG001", "NUM001", "RWD003")]
+        unread = [note.where for note in run.notes if "not read" in note.text]
+        told += [f"not read: {', '.join(unread[:3])}"] if unread else []
         return "; ".join((f"No alarm in {run.logged_steps} logged rows", *told, *_vitals(run)))
     path = causes[0].path if causes else ()
     worst = next(
@@ -245,18 +248,27 @@ def _vitals(run: Run) -> Iterator[str]:
                 yield f"{words} {end_level(found.values):.3g}{unit}"
 
 
-def _next_step(run: Run, verdict: Verdict, skipped: Sequence[Skip]) -> str:
+def _next_step(
+    run: Run, verdict: Verdict, findings: Sequence[Finding], skipped: Sequence[Skip]
+) -> str:
     """Return the one command that tells the most about what is still open."""
-    where = shlex.quote(run.path)
+    where = _quoted(run.path)
     for skip in skipped:
         if skip.command and verdict in ("inconclusive", "healthy"):
             return f"rlhfdoctor diagnose {where} {skip.command}"
-    if verdict in ("collapsed", "degraded"):
-        files = [source.file for source in run.sources if source.reader == "samples"]
-        if files and os.path.isdir(run.path):
-            return f"rlhfdoctor samples {shlex.quote(os.path.join(run.path, files[0]))} --ngrams 3"
-        return f"rlhfdoctor rollback {where} --suggest"
-    return f"rlhfdoctor inspect {where}"
+    if verdict not in ("collapsed", "degraded"):
+        return f"rlhfdoctor inspect {where}"
+    files = [source.file for source in run.sources if source.reader == "samples"]
+    if files and os.path.isdir(run.path):
+        return f"rlhfdoctor samples {_quoted(os.path.join(run.path, files[0]))} --ngrams 3"
+    if run.path == "-":
+        return f"rlhfdoctor explain {findings[0].code}"
+    return f"rlhfdoctor rollback {where} --suggest"
+
+
+def _quoted(path: str) -> str:
+    """Quote a path for a shell; one that looks like an option is told from them."""
+    return shlex.quote(f"./{path}" if path.startswith("-") and path != "-" else path)
 
 
 def _interval(onset: Onset) -> str:

@@ -158,10 +158,15 @@ def _evidence(item: Evidence) -> Document:
 
 
 def _finite(value: object) -> object:
+    """Return a value that JSON can carry: finite numbers of 64 bits, and encodable text."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return float(value) if abs(value) < 2**1023 else str(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {_finite(str(key)): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value

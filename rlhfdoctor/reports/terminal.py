@@ -84,9 +84,15 @@ def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Ite
 
 
 def rollback_lines(
-    plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]], *, suggest: bool
+    plan: RollbackPlan,
+    rungs: Sequence[Mapping[str, Any]],
+    *,
+    suggest: bool,
+    name: str | None = None,
 ) -> Iterator[Line]:
-    """Yield the suggestion with its reasons, or the ladder of checkpoints."""
+    """Yield the suggestion with its reasons, or the ladder of checkpoints, under a run's name."""
+    if name is not None:
+        yield 0, Text(shown(name), "bold underline")
     if suggest:
         chosen = plan.checkpoint.name if plan.checkpoint else "initial model"
         yield 0, Text(shown(chosen if plan.needed or plan.checkpoint else "no rollback"), "bold")
