@@ -1,0 +1,149 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rlhfdoctor.doctor import diagnose, gather, settle
+from rlhfdoctor.model import Evidence, Finding, Location, Note, Onset, Severity
+from rlhfdoctor.profile import Profile
+from tests.builders import run_of
+
+CALM = [0.01 * index for index in range(1, 31)]
+LOW = Evidence("metric", "x", 1.0, Location("log.jsonl", key="x"))
+
+
+def finding(
+    code: str, signal: str, severity: Severity = "critical", step: int = 10, **others: object
+) -> Finding:
+    made = Finding(severity, (LOW,), onset=Onset(step, step, step), code=code, signal=signal)
+    return replace(made, **others)  # type: ignore[arg-type]
+
+
+def severities(*findings: Finding) -> list[Severity]:
+    return [item.severity for item in settle(findings)]
+
+
+def test_a_critical_finding_alone_is_a_warning() -> None:
+    assert severities(finding("KL003", "kl")) == ["warning"]
+
+
+def test_a_critical_finding_stands_if_another_class_agrees() -> None:
+    assert severities(finding("KL003", "kl"), finding("ENT001", "entropy")) == ["critical"] * 2
+    agreeing = finding("RWD002", "reward", "warning")
+    assert severities(finding("KL003", "kl"), agreeing) == ["critical", "warning"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(finding("KL005", "kl"), id="one of its own class"),
+        pytest.param(finding("RWD003", "reward", "info"), id="an information"),
+        pytest.param(finding("ENT001", "entropy", recovered_at=20), id="one that is over"),
+        pytest.param(finding("CKP001", "checkpoint", "warning"), id="a class that proves nothing"),
+    ],
+)
+def test_what_does_not_agree(other: Finding) -> None:
+    assert severities(finding("KL003", "kl"), other)[0] == "warning"
+
+
+def test_proof_stands_alone() -> None:
+    assert severities(finding("NUM001", "numbers", alone=True)) == ["critical"]
+
+
+def test_a_weak_finding_is_worth_what_its_rule_says() -> None:
+    assert severities(finding("ENT001", "entropy", weak="info")) == ["info"]
+
+
+def test_findings_of_one_rule_are_one_with_the_evidence_of_all() -> None:
+    (one,) = gather([finding("KL005", "kl", step=20), finding("KL005", "kl", step=10)])
+    assert one.onset_step == 10
+    assert len(one.evidence) == 2
+
+
+def test_a_finding_without_evidence_cannot_be_made() -> None:
+    with pytest.raises(ValueError, match="no evidence"):
+        Finding("critical", ())
+
+
+def test_a_run_whose_required_rules_looked_is_healthy() -> None:
+    run = run_of(kl_ref_token=CALM, grad_norm=[1.0] * 30, algorithm="GRPO")
+    diagnosis = diagnose(run)
+    assert (diagnosis.verdict, diagnosis.unanswered) == ("healthy", ())
+
+
+@pytest.mark.parametrize(
+    ("columns", "algorithm", "missing"),
+    [
+        pytest.param({"reward_raw_mean": CALM}, "GRPO", "KL, entropy", id="no distance"),
+        pytest.param(
+            {"kl_unknown": CALM, "grad_norm": CALM}, "unknown", "KL, entropy", id="no unit"
+        ),
+        pytest.param({"entropy": [3.0] * 30}, "PPO", "weight updates", id="nothing that moved"),
+        pytest.param({"dpo_accuracy": [0.8] * 30}, "DPO", "loss", id="DPO without a loss"),
+        pytest.param(
+            {"kl_ref_token": CALM[:9], "grad_norm": CALM[:9]}, "GRPO", "10 logged", id="nine rows"
+        ),
+        pytest.param({}, "unknown", "10 logged", id="nothing at all"),
+    ],
+)
+def test_silence_is_never_health(columns: dict[str, Any], algorithm: str, missing: str) -> None:
+    diagnosis = diagnose(run_of(algorithm=algorithm, **columns))
+    assert diagnosis.verdict == "inconclusive"
+    assert missing in " ".join(diagnosis.unanswered)
+
+
+def test_dpo_needs_no_kl() -> None:
+    run = run_of(
+        loss_total=[0.69 - value for value in CALM],
+        dpo_accuracy=[0.7 + value / 100 for value in CALM],
+        dpo_margin=CALM,
+        algorithm="DPO",
+    )
+    diagnosis = diagnose(run)
+    assert diagnosis.verdict == "healthy"
+    assert "KL to the reference not measured" in diagnosis.headline
+
+
+def test_inconclusive_never_replaces_a_finding() -> None:
+    run = run_of(grad_norm=[0.0] * 3)
+    diagnosis = diagnose(run)
+    assert diagnosis.verdict == "collapsed"
+    assert diagnosis.unanswered
+
+
+def test_required_rules_of_a_profile_replace_the_default() -> None:
+    run = run_of(reward_raw_mean=CALM)
+    assert diagnose(run, Profile(require=("RWD003",))).verdict == "healthy"
+    assert diagnose(run, Profile(require=("KL003",))).unanswered == ("KL003 (required)",)
+    assert "KL002 (required)" in diagnose(run, require=["KL002"]).unanswered
+
+
+def test_findings_on_the_path_of_the_first_cause_come_first() -> None:
+    run = run_of(
+        kl_ref_token=CALM + [2.0 + value for value in CALM],
+        entropy=[3.0] * 32 + [0.5] * 28,
+        reward_raw_mean=[0.1] * 30 + [2.0] * 30,
+        grad_norm=[1.0] * 60,
+    )
+    diagnosis = diagnose(run)
+    assert diagnosis.verdict == "collapsed"
+    assert diagnosis.causes[0].name == "reward over-optimisation"
+    assert diagnosis.findings[0].code == "KL003"
+    assert diagnosis.causes[0].path[0] == "KL003"
+    assert diagnosis.cost is not None
+    assert diagnosis.cost.steps_after_onset == 60 - (diagnosis.onset.step if diagnosis.onset else 0)
+    assert diagnosis.cost.fraction == diagnosis.cost.steps_after_onset / 60
+
+
+def test_a_warning_makes_a_run_degraded() -> None:
+    run = run_of(kl_ref_token=CALM + [2.0 + value for value in CALM], grad_norm=[1.0] * 60)
+    diagnosis = diagnose(run)
+    assert diagnosis.verdict == "degraded"
+    assert diagnosis.onset is not None
+    assert diagnosis.headline.startswith(f"Since step {diagnosis.onset.step}")
+
+
+def test_the_healthy_headline_says_what_was_not_read() -> None:
+    run = run_of(kl_ref_token=CALM, grad_norm=[1.0] * 30)
+    noted = replace(run, notes=(Note("x.jsonl", "cannot be opened; not read"),))
+    assert "not read: x.jsonl" in diagnose(noted).headline

@@ -1,0 +1,136 @@
+from collections.abc import Iterator
+
+import pytest
+
+from rlhfdoctor.model import Cause, Evidence, Finding, Location, Onset, Severity, Skip
+from rlhfdoctor.profile import rules
+from rlhfdoctor.tree import TREE, Ask, Ends, walk
+
+CODES = {rule.code for rule in rules()}
+
+
+def found(
+    code: str, step: int = 10, severity: Severity = "critical", kind: str = "metric", low: int = 0
+) -> Finding:
+    evidence = Evidence(kind, "x", 1.0, Location("log.jsonl"))  # type: ignore[arg-type]
+    return Finding(severity, (evidence,), onset=Onset(step, low or step, step), code=code, text="t")
+
+
+def causes(*findings: Finding, skipped: tuple[str, ...] = ()) -> tuple[Cause, ...]:
+    looked = CODES - {item.code for item in findings} - set(skipped)
+    return walk(findings, sorted(looked), [Skip(code, ("x",)) for code in skipped])[1]
+
+
+def names(*findings: Finding, skipped: tuple[str, ...] = ()) -> list[str]:
+    return [cause.name for cause in causes(*findings, skipped=skipped)]
+
+
+def asks(node: Ask | Ends | None) -> Iterator[Ask]:
+    if isinstance(node, Ask):
+        yield node
+        for branch in (node.yes, node.no, node.unknown):
+            yield from asks(branch)
+
+
+EVERY = [ask for root in TREE for ask in asks(root)]
+
+
+@pytest.mark.parametrize("ask", EVERY, ids=lambda ask: ask.code)
+def test_a_question_is_answered_by_rules_that_exist(ask: Ask) -> None:
+    assert ask.question.endswith("?")
+    assert set(ask.rules) <= CODES
+
+
+def test_roots_stand_in_the_order_of_their_letters() -> None:
+    codes = [root.code for root in TREE]
+    assert codes == sorted(codes)
+    assert len(set(codes)) == len(codes)
+
+
+def test_nothing_found_means_no_cause() -> None:
+    assert names() == []
+
+
+@pytest.mark.parametrize(
+    ("findings", "first"),
+    [
+        pytest.param([found("KL003"), found("RWD003", severity="info")], "reward over-optimisation",
+                     id="distance that the reward explains"),
+        pytest.param([found("KL003")], "policy drift", id="distance that earns nothing"),
+        pytest.param([found("KL005"), found("REF001")], "the reference moved", id="two references"),
+        pytest.param([found("ENT001")], "entropy collapse", id="entropy without repetition"),
+        pytest.param([found("ENT001"), found("SMP001")], "repetition collapse", id="repetition"),
+        pytest.param([found("LEN003"), found("RWD001", severity="warning")], "length explosion",
+                     id="length that is paid"),
+        pytest.param([found("LEN003"), found("SMP001"), found("RWD002", severity="warning")],
+                     "reward over-optimisation", id="length with loops that are paid"),
+        pytest.param([found("UPD001"), found("GRP001")], "no learning signal",
+                     id="no update for want of a signal"),
+        pytest.param([found("UPD001")], "no weight update", id="no update all the same"),
+        pytest.param([found("NUM001")], "non-finite values", id="NaN"),
+        pytest.param([found("DPO001")], "preference displacement", id="chosen answers unlearnt"),
+        pytest.param([found("LOG001", severity="info")], "interrupted", id="a log cut short"),
+    ],
+)  # fmt: skip
+def test_a_signature_leads_to_its_cause(findings: list[Finding], first: str) -> None:
+    assert names(*findings)[0] == first
+
+
+def test_the_rule_that_names_the_cause_stands_first_on_its_path() -> None:
+    assert causes(found("UPD001"), found("GRP001"))[0].path == ("GRP001", "UPD001")
+
+
+def test_information_answers_no_question_of_faults() -> None:
+    assert names(found("KL003", severity="info")) == []
+
+
+def test_what_is_over_answers_nothing() -> None:
+    over = Finding(
+        "critical", (Evidence("metric", "x", 1.0, Location("f")),), code="KL003", recovered_at=9
+    )
+    assert names(over) == []
+
+
+def test_no_samples_leave_an_entropy_collapse_possible() -> None:
+    (cause,) = causes(found("ENT001"), skipped=("SMP001",))
+    assert (cause.name, cause.confidence) == ("entropy collapse", "possible")
+    assert "no samples" in cause.caveat
+
+
+def test_a_question_that_no_rule_could_look_at_is_unknown() -> None:
+    answers, _ = walk([], [], [Skip("SMP001", ("samples",))])
+    reply = {answer.code: answer for answer in answers}["G4"]
+    assert reply.reply == "unknown"
+    assert "SMP001: samples" in reply.why
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "first"),
+    [
+        pytest.param(found("KL003", 50), found("LOG001", 60, "info"), "policy drift",
+                     id="a log cut after a collapse does not lead"),
+        pytest.param(found("KL003", 50), found("GRP001", 150), "policy drift",
+                     id="zero spread after a collapse does not lead"),
+        pytest.param(found("DPO001", 6), found("KL005", 26, kind="samples"),
+                     "preference displacement", id="distance long after displacement"),
+        pytest.param(found("ENT001", 49), found("KL003", 50), "policy drift",
+                     id="an earlier letter leads where they begin together"),
+        pytest.param(found("LEN003", 9), found("KL005", 81), "length explosion",
+                     id="a letter does not lead long after"),
+    ],
+)  # fmt: skip
+def test_a_consequence_never_leads(earlier: Finding, later: Finding, first: str) -> None:
+    assert names(earlier, later)[0] == first
+
+
+def test_a_logged_metric_dates_a_cause_before_samples_do() -> None:
+    (cause,) = causes(found("KL003", 50), found("KL005", 31, kind="samples"))
+    assert cause.onset == Onset(50, 50, 50)
+
+
+def test_two_ways_to_one_cause_are_one_cause() -> None:
+    rise = found("RWD003", severity="info")
+    found_causes = causes(found("KL003", 50), found("ENT001", 53), found("SMP001", 60), rise)
+    assert [cause.name for cause in found_causes] == ["reward over-optimisation"]
+    assert found_causes[0].path == ("KL003", "RWD003", "ENT001", "SMP001")
+    assert found_causes[0].onset == Onset(50, 50, 50)
