@@ -1,7 +1,6 @@
-"""Read runs: claim files, choose the dialect, merge sources, keep apart what belongs to others.
+"""Read runs: read the claimed files, choose the dialect, merge sources, tell runs apart.
 
-``read_runs`` accepts a folder or a file and returns every run in it. Files are read from inside
-the given path only; links that point elsewhere and special files are noted and left alone.
+``read_runs`` accepts a folder or a file and returns every run in it.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from pathlib import Path
 import polars as pl
 
 from rlhfdoctor import registry
+from rlhfdoctor.claims import Claim, by_run, claim, shown
 from rlhfdoctor.dialects import Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError, UnreadableRun
 from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
-from rlhfdoctor.readers import HEAD_BYTES, Item, Reader
+from rlhfdoctor.readers import Item
 from rlhfdoctor.readers._json import clean
 from rlhfdoctor.readers.samples import read_samples
 from rlhfdoctor.vocabulary import METRICS
@@ -28,15 +28,10 @@ from rlhfdoctor.vocabulary import METRICS
 SAME = 1e-6
 """Relative difference up to which two records of one number are the same (float32 rounding)."""
 
-CONTAINERS = frozenset(
-    {"logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs", "runs"}
-)
-"""Folder names that belong to the run above them."""
-
 MOST_PARTS = 200
 """Columns that one pattern of a dialect may open; no run has more reward functions."""
 
-_SAMPLE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+SAMPLES: dict[str, pl.DataType | type[pl.DataType]] = {
     "source": pl.String,
     "line": pl.Int64,
     "step": pl.Int64,
@@ -55,7 +50,9 @@ _SAMPLE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "chosen": pl.String,
     "rejected": pl.String,
 }
-_OBSERVATION_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+"""Columns of ``Run.samples``."""
+
+OBSERVATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
     "step": pl.Int64,
     "epoch": pl.Float64,
     "split": pl.String,
@@ -68,6 +65,8 @@ _OBSERVATION_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "segment": pl.Int64,
     "wall_time": pl.Float64,
 }
+"""Columns of ``Run.observations``."""
+
 _INDEX = ("step", "epoch", "rank", "line", "segment", "wall_time")
 
 
@@ -110,7 +109,11 @@ def read_runs(
     checked = _check_mapping(mapping or {})
     forced = _dialect_named(dialect) if dialect else None
     notes: list[Note] = []
-    groups = _read_folder(root, notes) if _is_folder(root) else {root: [_read_file(root)]}
+    if _is_folder(root):
+        found = by_run(root, notes)
+        groups = {place: [_read(item) for item in claims] for place, claims in found.items()}
+    else:
+        groups = {root: [_read_file(root)]}
     extra = [_read_samples(Path(item)) for item in samples]
     held = {place for place, files in groups.items() if _holds(files)}
     if not held and extra:
@@ -127,8 +130,8 @@ def read_runs(
         if place in held or any(_is_log(file) for file in files):
             runs.extend(_build(place, [*files, *extra], forced, checked))
         elif len(groups) > 1:
-            shown = _shown(place.relative_to(root))
-            notes.append(Note(shown, "holds no log and no samples; not a run"))
+            where = shown(place.relative_to(root))
+            notes.append(Note(where, "holds no log and no samples; not a run"))
     _check_keys(checked, runs)
     first, *rest = runs
     return (replace(first, notes=(*first.notes, *notes)), *rest)
@@ -142,7 +145,7 @@ def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
     place = Path(path)
     if _is_folder(place):
         raise UnreadableRun(f"{path} is a folder", "give a JSON Lines file of samples")
-    file = _fill(_File(_shown(Path(place.name)), "samples"), read_samples(place, field))
+    file = _fill(_File(shown(Path(place.name)), "samples"), read_samples(place, field))
     return _build(place, [file], None, {})[0]
 
 
@@ -169,146 +172,27 @@ def _is_log(file: _File) -> bool:
     return file.reader not in ("config", "checkpoints")
 
 
-def _shown(path: Path) -> str:
-    """Return a path as text that every encoding can carry."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
-
-
-# Claiming files
-
-
-def _read_folder(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
-    """Read what is under a folder, grouped by the run that it belongs to.
-
-    Logs make the runs: a folder whose logs all belong to one place, or that has one itself, is one
-    run with everything in it. Sample files make runs where there is no log.
-    """
-    claimed = list(_claims(root, notes))
-    logs = {_home(path, root) for path, reader in claimed if _makes_a_run(reader)}
-    samples = {_home(path, root) for path, reader in claimed if _is_reader(reader, "samples")}
-    homes = logs or samples
-    single = root in homes or len(homes) <= 1
-    groups: dict[Path, list[_File]] = defaultdict(list)
-    for path, reader in claimed:
-        own = _home(path, root)
-        above = next((place for place in (own, *own.parents) if place in homes), own)
-        place = root if single else above
-        name = _shown(path.relative_to(place))
-        if isinstance(reader, Reader):
-            groups[place].append(_fill(_File(name, reader.name), reader.read(path)))
-        else:
-            groups[place].append(_File(name, "none", notes=[Note(name, reader)]))
-    return groups
-
-
-def _makes_a_run(reader: Reader | str) -> bool:
-    """Say whether a file is a log, or was to be one: it makes its folder a run."""
-    return isinstance(reader, str) or reader.name not in ("samples", "config", "checkpoints")
-
-
-def _is_reader(reader: Reader | str, name: str) -> bool:
-    return isinstance(reader, Reader) and reader.name == name
-
-
-def _claims(root: Path, notes: list[Note]) -> Iterator[tuple[Path, Reader | str]]:
-    """Yield each file and folder that is named like something readable, and its reader.
-
-    In the reader's place stands the reason where a name promises a log that cannot be read.
-    """
-
-    def unlistable(error: OSError) -> None:
-        shown = _shown(Path(error.filename).relative_to(root))
-        notes.append(Note(shown, f"cannot be listed ({error.strerror}); not read"))
-
-    inside = os.path.realpath(root)
-    for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        here = Path(folder)
-        saved = any(_is_checkpoint(Path(part)) for part in here.relative_to(root).parts)
-        for name in (*folders, *sorted(files)):
-            path = here / name
-            if path.is_symlink() and not _within(path, inside):
-                told = "is a link to outside the run folder, or to nowhere; not followed"
-                if _promises(path.name):
-                    yield path, told
-                else:
-                    notes.append(Note(_shown(path.relative_to(root)), told))
-                continue
-            if name in folders and saved:
-                continue
-            claim = _claim(path)
-            if claim is not None:
-                yield path, claim
-
-
-def _within(path: Path, inside: str) -> bool:
-    """Say whether a link ends inside the run folder."""
-    target = os.path.realpath(path)
-    return os.path.exists(target) and os.path.commonpath([inside, target]) == inside
-
-
-def _claim(path: Path) -> Reader | str | None:
-    """Return the reader that claims a path, the reason why none can, or None for a stranger.
-
-    A file of another kind than a name's, a FIFO or a file that cannot be opened, is never touched.
-    """
-    try:
-        mode = path.stat().st_mode
-        folder = stat.S_ISDIR(mode)
-        readers = [item for item in registry.members("readers", Reader) if item.folder == folder]
-        named = [item for item in readers if item.named(path.name)]
-        if not named:
-            return None
-        if not folder and not stat.S_ISREG(mode):
-            return "is no regular file; not read"
-        head = b""
-        if not folder:
-            with path.open("rb") as file:
-                head = file.read(HEAD_BYTES)
-    except OSError as error:
-        return f"cannot be opened ({error.strerror}); not read" if _promises(path.name) else None
-    claiming = [item for item in named if item.claims(path.name, head)]
-    if len(claiming) > 1:
-        return f"claimed by several readers ({', '.join(item.name for item in claiming)}); not read"
-    if claiming:
-        return claiming[0]
-    told = "is no log or sample file that any reader understands; not read"
-    return told if _promises(path.name) else None
-
-
-def _promises(name: str) -> bool:
-    """Say whether a name alone tells that a file is a log."""
-    return any(reader.promises(name) for reader in registry.members("readers", Reader))
-
-
-def _home(path: Path, root: Path) -> Path:
-    """Return the folder of the run that a file belongs to: out of checkpoints and containers."""
-    place = path.parent
-    while place != root and (place.name in CONTAINERS or _is_checkpoint(place)):
-        place = place.parent
-    return place
-
-
-def _is_checkpoint(folder: Path) -> bool:
-    readers = registry.members("readers", Reader)
-    return any(reader.folder and reader.named(folder.name) for reader in readers)
+def _read(claimed: Claim) -> _File:
+    if claimed.reader is None:
+        return _File(claimed.name, "none", notes=[Note(claimed.name, claimed.reason)])
+    return _fill(_File(claimed.name, claimed.reader.name), claimed.reader.read(claimed.path))
 
 
 def _read_file(path: Path) -> _File:
-    reader = _claim(path)
-    if not isinstance(reader, Reader):
-        name = _shown(Path(path.name))[:200]
+    claimed = claim(path)
+    if claimed is None or claimed.reader is None:
+        why = f": it {claimed.reason}" if claimed else ""
         raise UnreadableRun(
-            f"no reader understands {name}" + (f": it {reader}" if reader else ""),
+            f"no reader understands {shown(Path(path.name))[:200]}{why}",
             "known are trainer_state.json, JSON Lines of metrics or samples, run_config.json",
         )
-    return _fill(_File(_shown(Path(path.name)), reader.name), reader.read(path))
+    return _read(claimed)
 
 
 def _read_samples(path: Path) -> _File:
     if _is_folder(path):
         raise UnreadableRun(f"{path} is a folder", "--samples takes a JSON Lines file of samples")
-    return _fill(_File(_shown(path), "samples"), read_samples(path))
+    return _fill(_File(shown(path), "samples"), read_samples(path))
 
 
 def _fill(file: _File, items: Iterator[Item]) -> _File:
@@ -450,8 +334,8 @@ def _run(
         algorithm = str(named.value)
     sample_frame, sample_count = _samples(files)
     return Run(
-        path=_shown(place),
-        name=_shown(Path(Path(os.path.abspath(place)).name)),
+        path=shown(place),
+        name=shown(Path(Path(os.path.abspath(place)).name)),
         framework=spoken.framework,
         algorithm=algorithm,
         dialect=spoken.name,
@@ -579,7 +463,7 @@ def _table(
             "segment": segments,
             "wall_time": [row.wall_time for row in rows],
         },
-        schema={name: _OBSERVATION_SCHEMA[name] for name in _INDEX},
+        schema={name: OBSERVATIONS[name] for name in _INDEX},
     )
     places: dict[str, list[int]] = defaultdict(list)
     values: dict[str, list[float]] = defaultdict(list)
@@ -616,7 +500,7 @@ def _table(
         .with_columns(source=pl.lit(file.name))
         .sort("place", "key")
     )
-    return wide, long.select(*_OBSERVATION_SCHEMA)
+    return wide, long.select(*OBSERVATIONS)
 
 
 def _spread(places: Sequence[int], values: Sequence[float], count: int) -> list[float | None]:
@@ -645,7 +529,7 @@ def _observations(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     youngest file.
     """
     if not frames:
-        return pl.DataFrame(schema=_OBSERVATION_SCHEMA)
+        return pl.DataFrame(schema=OBSERVATIONS)
     return pl.concat(frames).unique(
         ["split", "step", "key", "value", "rank"], keep="last", maintain_order=True
     )
@@ -730,18 +614,18 @@ def _first_places(observations: pl.DataFrame) -> dict[str, Location]:
 
 
 def _samples(files: Iterable[_File]) -> tuple[pl.LazyFrame, int]:
-    columns: dict[str, list[object]] = {name: [] for name in _SAMPLE_SCHEMA}
+    columns: dict[str, list[object]] = {name: [] for name in SAMPLES}
     for file in files:
         for sample in file.samples:
             columns["source"].append(file.name)
-            for name in _SAMPLE_SCHEMA:
+            for name in SAMPLES:
                 if name == "source":
                     continue
                 value = getattr(sample, name)
                 if name == "reward_components" and value is not None:
                     value = ", ".join(f"{key}={item:g}" for key, item in sorted(value.items()))
                 columns[name].append(value)
-    frame = pl.DataFrame(columns, schema=_SAMPLE_SCHEMA)
+    frame = pl.DataFrame(columns, schema=SAMPLES)
     return frame.lazy(), frame.height
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from rlhfdoctor.model import Checkpoint, Column, Finding, Location, Note, Run, Setting, Skip
 from rlhfdoctor.profile import limits_of, rules
-from rlhfdoctor.runs import _OBSERVATION_SCHEMA, _SAMPLE_SCHEMA
+from rlhfdoctor.runs import OBSERVATIONS, SAMPLES
 from rlhfdoctor.vocabulary import METRICS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -63,13 +63,13 @@ def run_of(
             for line, (step, value) in enumerate(zip(steps, values, strict=True), start=1)
             if value is not None
         ],
-        schema=_OBSERVATION_SCHEMA,
+        schema=OBSERVATIONS,
     )
     rows = [
         {"source": "samples.jsonl", "line": line, **sample}
         for line, sample in enumerate(samples, start=1)
     ]
-    frame = pl.DataFrame(rows, schema=_SAMPLE_SCHEMA)
+    frame = pl.DataFrame(rows, schema=SAMPLES)
     return Run(
         path="run",
         name="run",

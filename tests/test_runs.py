@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from rlhfdoctor.claims import CONTAINERS
 from rlhfdoctor.errors import DoctorError, UnreadableRun
 from rlhfdoctor.model import Location, Run, Sample
-from rlhfdoctor.runs import CONTAINERS, read_runs, read_samples_as_run
+from rlhfdoctor.runs import read_runs, read_samples_as_run
 from tests.builders import FIXTURES, log_history, write_jsonl, write_state
 
 Record = Mapping[str, Any]

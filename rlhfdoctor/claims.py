@@ -1,0 +1,152 @@
+"""Which files of a folder can be read, by which reader, and to which run each belongs.
+
+Nothing is opened but regular files inside the folder; links that lead out of it, special files and
+files that cannot be opened are told of and left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlhfdoctor import registry
+from rlhfdoctor.model import Note
+from rlhfdoctor.readers import HEAD_BYTES, Reader
+
+CONTAINERS = frozenset(
+    {"logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs", "runs"}
+)
+"""Folder names that belong to the run above them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A path and its reader, or the reason why a file that is named like a log has none."""
+
+    path: Path
+    name: str
+    reader: Reader | None
+    reason: str = ""
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the file is a log, or was to be one: it makes its folder a run."""
+        return self.reader is None or self.reader.name not in ("samples", "config", "checkpoints")
+
+
+def by_run(root: Path, notes: list[Note]) -> dict[Path, list[Claim]]:
+    """Return what can be read under a folder, grouped by the folder of the run it belongs to.
+
+    Logs make the runs: a folder whose logs all belong to one place, or that has one itself, is one
+    run with everything in it. Sample files make runs where there is no log.
+    """
+    claims = list(_walk(root, notes))
+    logs = {_home(claim.path, root) for claim in claims if claim.is_log}
+    samples = {
+        _home(claim.path, root)
+        for claim in claims
+        if claim.reader is not None and claim.reader.name == "samples"
+    }
+    homes = logs or samples
+    single = root in homes or len(homes) <= 1
+    groups: dict[Path, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        own = _home(claim.path, root)
+        above = next((place for place in (own, *own.parents) if place in homes), own)
+        place = root if single else above
+        named = Claim(claim.path, shown(claim.path.relative_to(place)), claim.reader, claim.reason)
+        groups[place].append(named)
+    return groups
+
+
+def claim(path: Path) -> Claim | None:
+    """Look at one path; None where its name is no reader's business.
+
+    A special file, or one that cannot be opened, is never touched.
+    """
+    name = shown(Path(path.name))
+    try:
+        mode = path.stat().st_mode
+        folder = stat.S_ISDIR(mode)
+        named = [item for item in _readers() if item.folder == folder and item.named(path.name)]
+        if not named:
+            return None
+        if not folder and not stat.S_ISREG(mode):
+            return Claim(path, name, None, "is no regular file; not read")
+        head = b""
+        if not folder:
+            with path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+    except OSError as error:
+        return _broken(path, f"cannot be opened ({error.strerror}); not read")
+    claiming = [item for item in named if item.claims(path.name, head)]
+    if len(claiming) == 1:
+        return Claim(path, name, claiming[0])
+    if claiming:
+        names = ", ".join(item.name for item in claiming)
+        return Claim(path, name, None, f"claimed by several readers ({names}); not read")
+    return _broken(path, "is no log or sample file that any reader understands; not read")
+
+
+def shown(path: Path) -> str:
+    """Return a path as text that every encoding can carry."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+
+
+def _readers() -> tuple[Reader, ...]:
+    return registry.members("readers", Reader)
+
+
+def _broken(path: Path, reason: str) -> Claim | None:
+    """Return a claim without a reader where the name alone tells that the file is a log."""
+    promised = any(reader.promises(path.name) for reader in _readers())
+    return Claim(path, shown(Path(path.name)), None, reason) if promised else None
+
+
+def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
+    """Yield a claim for each file and checkpoint folder that is named like something readable."""
+
+    def unlistable(error: OSError) -> None:
+        where = shown(Path(error.filename).relative_to(root))
+        notes.append(Note(where, f"cannot be listed ({error.strerror}); not read"))
+
+    inside = os.path.realpath(root)
+    for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(folder)
+        saved = any(_is_checkpoint(Path(part)) for part in here.relative_to(root).parts)
+        for name in (*folders, *sorted(files)):
+            path = here / name
+            if name in folders and saved:
+                continue
+            if path.is_symlink() and not _within(path, inside):
+                told = "is a link to outside the run folder, or to nowhere; not followed"
+                found = _broken(path, told)
+                if found is None:
+                    notes.append(Note(shown(path.relative_to(root)), told))
+            else:
+                found = claim(path)
+            if found is not None:
+                yield found
+
+
+def _within(path: Path, inside: str) -> bool:
+    """Say whether a link ends inside the run folder."""
+    target = os.path.realpath(path)
+    return os.path.exists(target) and os.path.commonpath([inside, target]) == inside
+
+
+def _home(path: Path, root: Path) -> Path:
+    """Return the folder of the run that a file belongs to: out of checkpoints and containers."""
+    place = path.parent
+    while place != root and (place.name in CONTAINERS or _is_checkpoint(place)):
+        place = place.parent
+    return place
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    return any(reader.folder and reader.named(folder.name) for reader in _readers())
