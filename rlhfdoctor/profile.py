@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -91,6 +92,17 @@ def _limit(name: str, value: object, *, whole: bool) -> int | float:
     if not least <= value <= MOST:
         raise BadProfile(f"{name} must lie between {least} and {MOST}", _HINT)
     return value if whole else float(value)
+
+
+def limit_notes(rule: Rule) -> dict[str, str]:
+    """Return each limit's default with the unit and meaning that stand beside it in the source."""
+    notes = {}
+    for line in inspect.getsource(rule.limits).splitlines():
+        name, _, rest = line.strip().partition(":")
+        value, _, note = rest.partition("=")[2].partition("#")
+        if note and name.isidentifier():
+            notes[name] = f"{value.strip()}  ({note.strip()})"
+    return notes
 
 
 def check_codes(codes: Sequence[str]) -> tuple[str, ...]:

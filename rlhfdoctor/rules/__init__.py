@@ -35,13 +35,17 @@ Judge = Callable[[Run, Any], Iterator[Finding | Skip]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One judgement. ``needs``: all of these; ``any_of``: at least one of these."""
+    """One judgement. ``needs``: all of these; ``any_of``: at least one of these.
+
+    ``zeros``: a column of nothing but zeros is a measurement; otherwise it was never computed.
+    """
 
     code: str
     name: str
     signal: Signal
     needs: tuple[str, ...]
     any_of: tuple[str, ...]
+    zeros: bool
     limits: Any
     text: str
     brief: str
@@ -73,6 +77,13 @@ class Rule:
         either = best(run, [need for need in self.any_of if need in run.columns])
         return [*needed, either] if either else needed
 
+    def _zeros(self, run: Run) -> tuple[str, ...]:
+        """Return the columns that hold nothing but zeros, in words."""
+        if self.zeros:
+            return ()
+        empty = [name for name in self._columns(run) if not (run.metrics[name] != 0.0).any()]
+        return tuple(f"{name}: exact zeros throughout, not measured" for name in empty)
+
     def _went_silent(self, run: Run) -> tuple[str, ...]:
         """Return the columns that stopped being logged while the log went on, in words."""
         silent = {name: silent_since(run, name) for name in self._columns(run)}
@@ -80,13 +91,13 @@ class Rule:
 
     def outcome(self, run: Run, limits: Any) -> list[Finding] | Skip:
         """Judge a run: findings (none means clear), or the reason why the rule could not look."""
-        missing = self.missing(run)
+        missing = self.missing(run) or self._zeros(run)
         if missing:
             return Skip(self.code, missing, _command(run, missing))
         findings: list[Finding] = []
         for item in self.judge(run, limits):
             if isinstance(item, Skip):
-                return replace(item, code=self.code)
+                return findings or replace(item, code=self.code)
             findings.append(
                 replace(
                     item,
@@ -116,6 +127,7 @@ def rule(
     brief: str = "",
     needs: Sequence[str] = (),
     any_of: Sequence[str] = (),
+    zeros: bool = False,
     limits: type[Any] = NoLimits,
 ) -> Callable[[Judge], Rule]:
     """Make a function the rule ``code``; ``limits``: a dataclass of numbers with defaults."""
@@ -127,6 +139,7 @@ def rule(
             signal=signal,
             needs=tuple(needs),
             any_of=tuple(any_of),
+            zeros=zeros,
             limits=limits,
             text=text,
             brief=brief,
@@ -159,11 +172,11 @@ def available(run: Run, need: str, rows: int) -> bool:
 def _command(run: Run, missing: Sequence[str]) -> str | None:
     """Return the option with which the user can state the unit that the log leaves open."""
     lacking = " ".join(missing)
-    for unknown, family, stated in (
-        ("kl_unknown", "kl_ref", "kl_ref_token"),
-        ("entropy_unknown", "entropy", "entropy"),
+    for unknown, stated in (
+        ("kl_unknown", "kl_ref_token"),
+        ("kl_unknown", "kl_ref_response"),
+        ("entropy_unknown", "entropy"),
     ):
-        if family in lacking and unknown in run.columns:
-            key = run.columns[unknown].sources[0].key
-            return f"--map {key}={stated}"
+        if stated in lacking and unknown in run.columns:
+            return f"--map {run.columns[unknown].sources[0].key}={stated}"
     return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rlhfdoctor.measures import Batch, ladders
-from rlhfdoctor.model import Onset, Run, Skip
+from rlhfdoctor.model import Evidence, Finding, Location, Onset, Run, Skip
 
 
 def measured(
@@ -19,6 +20,52 @@ def measured(
         if len(known) > 1:
             found.append(([batch for batch, _ in known], [value for _, value in known]))
     return found
+
+
+def alarms(
+    run: Run,
+    fewest: int,
+    measure: Callable[[Batch], float | None],
+    *,
+    subject: str,
+    unit: str,
+    estimator: str | None = None,
+    above: Callable[[float], float] | None = None,
+    below: Callable[[float], float] | None = None,
+    args: Callable[[Sequence[Batch]], Mapping[str, object]] = lambda steps: {},
+) -> Iterator[Finding]:
+    """Yield a critical finding for each sample file that is beyond its limit to the end.
+
+    above, below: the limit, given the measure of the file's first step. The template's arguments
+    are source, start, level, step (the first beyond), and ``args`` of the file's steps.
+    """
+    for steps, values in measured(run, fewest, measure):
+        high = above(values[0]) if above else math.inf
+        low = below(values[0]) if below else -math.inf
+        bad = standing_from([not low <= value <= high for value in values])
+        if bad is None:
+            continue
+        first, last = steps[bad], steps[-1]
+        evidence = Evidence(
+            kind="samples",
+            subject=subject,
+            observed=values[-1],
+            where=Location(first.source, line=first.items[0].line),
+            limit_low=low if below else None,
+            limit_high=high if above else None,
+            unit=unit,
+            estimator=estimator,
+            first_step=first.step,
+            last_step=last.step,
+        )
+        told = {
+            "source": first.source,
+            "start": values[0],
+            "level": values[-1],
+            "step": first.step,
+            **args(steps),
+        }
+        yield Finding("critical", (evidence,), told, onset=onset_between(run, steps, bad))
 
 
 def too_few(fewest: int, what: str) -> Skip:

@@ -23,6 +23,7 @@ class Limits:
     "DPO002",
     signal="accuracy",
     needs=["dpo_accuracy", "rows>=10"],
+    zeros=True,
     limits=Limits,
     text="accuracy on the training pairs is {level:.2f} over the second half of the run, below "
     "chance",

@@ -21,6 +21,7 @@ class Limits:
     "UPD002",
     signal="update",
     needs=["loss_total", "dpo_margin", "rows>=10"],
+    zeros=True,
     limits=Limits,
     text="the loss stays at ln 2 and every margin is exactly 0 in all {count} logged rows: policy "
     "and reference are the same",

@@ -44,9 +44,6 @@ def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     (0.28), a KL penalty or a higher sampling temperature keep it up.
     """
     entropy = track(run, "entropy", "entropy_unknown")
-    if entropy.placeholder or len(entropy) < 8:
-        yield Skip("", (f"{entropy.metric}: exact zeros throughout or too few rows",))
-        return
     start = start_level(entropy.values)
     if start <= 0.0:
         yield Skip("", (f"{entropy.metric}: not positive at the start, so no entropy in nats",))

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
+from rlhfdoctor.rules._ladder import alarms, measured, too_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,8 @@ class Limits:
     signal="kl",
     needs=["samples.logprobs", "samples.ref_logprobs", "samples.steps"],
     limits=Limits,
-    text="the samples of {source} lie {level:.3g} nats/token (k1) from the reference from step "
-    "{step} on, by their own log-probabilities (limit {ceiling:g})",
+    text="the samples of {source} are above {ceiling:g} nats/token (k1) from the reference from "
+    "step {step} on and reach {level:.3g}, by their own log-probabilities",
     brief="KL of samples {level:.3g} nats/token (k1)",
 )
 def kl_of_samples(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
@@ -36,26 +35,14 @@ def kl_of_samples(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for KL002 and KL003; recompute against the reference to confirm.
     """
-    found = measured(run, limits.fewest, lambda batch: batch.k1)
-    if not found:
+    if not measured(run, limits.fewest, lambda batch: batch.k1):
         yield too_few(limits.fewest, "and log-probabilities of both models")
-    for ladder, values in found:
-        bad = standing_from([value > limits.ceiling for value in values])
-        if bad is None:
-            continue
-        yield Finding(
-            "critical",
-            (
-                sample_evidence(
-                    ladder[bad],
-                    ladder[-1],
-                    "samples.logprobs - samples.ref_logprobs",
-                    values[-1],
-                    unit="nats/token",
-                    estimator="k1",
-                    limit_high=limits.ceiling,
-                ),
-            ),
-            {"source": ladder[0].source, "level": values[-1], "step": ladder[bad].step},
-            onset=onset_between(run, ladder, bad),
-        )
+    yield from alarms(
+        run,
+        limits.fewest,
+        lambda batch: batch.k1,
+        above=lambda start: limits.ceiling,
+        subject="samples.logprobs - samples.ref_logprobs",
+        unit="nats/token",
+        estimator="k1",
+    )

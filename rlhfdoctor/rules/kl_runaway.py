@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import track
-from rlhfdoctor.model import Finding, Run, Skip
+from rlhfdoctor.measures import batches, logged, track
+from rlhfdoctor.model import Finding, Run, Severity, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms
+from rlhfdoctor.series import end_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Limits:
     ceiling: float = 5.0  # nats per response
     patience: int = 10  # consecutive logged rows
     far: float = 10.0  # nats per response; TRL's guide calls 0-10 fine
+    token: float = 0.1  # nats per token, where the length is known; verl's controller aims at it
 
 
 @rule(
@@ -34,20 +36,35 @@ def kl_runaway(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     with it (83 % of such runs collapse within 50 steps, stopping saves 37 % of the compute) have no
     other source and are not verified. It applies to sums over a response only: 5.0 per token is a
     destroyed model, and a per-token column is never judged here. TRL's guide (how_to_train, 0.16)
-    calls 0-10 nats fine, so the alarm is critical above 10 and a warning between.
+    calls 0-10 nats fine, so the alarm is critical above 10 and a warning between. A long response
+    sums up to more: where the mean length is known and the sum is less than 0.1 nats a token,
+    verl's own target, the alarm is information.
 
     Remedy: stop, go back to a checkpoint before the onset, lower the learning rate or raise the KL
     coefficient; if the reward rose meanwhile, repair the reward first.
     """
     kl = track(run, "kl_ref_response")
-    if kl.placeholder:
-        yield Skip("", ("kl_ref_response: exact zeros throughout, never computed",))
-        return
+    length = _mean_length(run)
+
+    def severity(level: float) -> Severity:
+        if length is not None and level < limits.token * length:
+            return "info"
+        return "critical" if level > limits.far else "warning"
+
     yield from alarms(
         run,
         kl,
         above=limits.ceiling,
         patience=limits.patience,
-        severity=lambda level: "critical" if level > limits.far else "warning",
+        severity=severity,
         args={"start": round(kl.values[0], 3) + 0.0},
     )
+
+
+def _mean_length(run: Run) -> float | None:
+    """Return the mean response length in tokens at the end of the run, or None."""
+    if logged(run, "response_length_mean"):
+        length = track(run, "response_length_mean")
+        return end_level(length.values) if length.column.unit == "tokens" else None
+    sampled = [batch for batch in batches(run) if batch.unit == "tokens"]
+    return sampled[-1].mean_length if sampled else None

@@ -25,6 +25,7 @@ class Limits:
     signal="groups",
     any_of=["frac_reward_zero_std", "reward_group_std"],
     needs=["rows>=5"],
+    zeros=True,
     limits=Limits,
     text="no reward spread within groups in {rows} of {total} logged rows: advantages are zero and "
     "nothing is learnt (median reward {reward})",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import Track, logged, metric_evidence, track
+from rlhfdoctor.measures import Track, finite_rows, logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.series import halves_differ
@@ -14,6 +14,7 @@ class Limits:
     """What counts as moving."""
 
     rows: int = 2  # logged rows of gradient norm 0 that prove it
+    still: int = 10  # logged rows of learning rate 0 that prove it; a warm-up starts with some
     standard_errors: float = 4.0  # between the halves of a metric: a trend needs an update
 
 
@@ -36,14 +37,16 @@ TRENDS = ("loss_total", "reward_raw_mean", "entropy", "entropy_unknown", "respon
     "UPD001",
     signal="update",
     needs=["rows>=2"],
+    zeros=True,
     limits=Limits,
-    text="the gradient norm is exactly 0 in all {count} logged rows: no weight was updated",
-    brief="gradient norm 0 in every row",
+    text="the {what} is exactly 0 in all {count} logged rows: no weight was updated",
+    brief="{what} 0 in every row",
 )
 def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """No weight was ever updated.
 
-    A gradient norm of exactly 0 in every row has one of few causes: an adapter loaded without
+    A learning rate of exactly 0 in every row updates nothing; warm-ups begin with a row or two of
+    it. A gradient norm of exactly 0 in every row has one of few causes: an adapter loaded without
     ``is_trainable`` (TRL 6700), frozen parameters, all labels masked, or no reward spread in any
     group (GRP001). Where no gradient norm is logged, a KL, a margin or a clip fraction that left
     zero shows updates, and so does a trend: halves that differ by more than four standard errors.
@@ -51,22 +54,31 @@ def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: count the parameters that require a gradient; compare a checkpoint with the initial
     weights; there is nothing to go back to, restart after the fix.
     """
+    if logged(run, "lr") and finite_rows(run, "lr") >= max(limits.rows, run.logged_steps // 2 + 1):
+        rate = track(run, "lr")
+        if rate.placeholder and len(rate) >= limits.still:
+            yield _never(run, rate, "learning rate")
+            return
     if logged(run, "grad_norm"):
         norm = track(run, "grad_norm")
         throughout = len(norm) >= limits.rows and 2 * len(norm) >= run.logged_steps
         if throughout and norm.placeholder:
-            yield Finding(
-                "critical",
-                (metric_evidence(run, norm, 0, len(norm) - 1, 0.0, limit_low=0.0),),
-                {"count": len(norm)},
-                onset=Onset(norm.steps[0], norm.steps[0], norm.steps[0]),
-                alone=True,
-            )
+            yield _never(run, norm, "gradient norm")
         if throughout or not norm.placeholder:
             return
     present = [track(run, name) for name in (*SIGNS, *TRENDS) if logged(run, name)]
     if not any(_moved(found, limits) for found in present):
         yield Skip("", ("grad_norm", "a KL, margin or trend that shows an update"))
+
+
+def _never(run: Run, found: Track, what: str) -> Finding:
+    return Finding(
+        "critical",
+        (metric_evidence(run, found, 0, len(found) - 1, 0.0, limit_low=0.0),),
+        {"count": len(found), "what": what},
+        onset=Onset(found.steps[0], found.steps[0], found.steps[0]),
+        alone=True,
+    )
 
 
 def _moved(found: Track, limits: Limits) -> bool:

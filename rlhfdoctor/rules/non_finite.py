@@ -23,6 +23,7 @@ class Limits:
     "NUM001",
     signal="numbers",
     needs=["rows>=1"],
+    zeros=True,
     limits=Limits,
     text="{metric} is {value} at step {step}, first of {names}; not finite in {rows} rows",
     brief="{metric} is {value} from step {step}",

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import logged, sample_evidence, track
+from rlhfdoctor.measures import logged, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._alarm import alarms
-from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
+from rlhfdoctor.rules._alarm import alarms as metric_alarms
+from rlhfdoctor.rules._ladder import alarms, measured, too_few
 from rlhfdoctor.series import start_level
 
 
@@ -24,6 +24,7 @@ class Limits:
     "PPL001",
     signal="entropy",
     any_of=["ppl_policy", "samples.logprobs"],
+    zeros=True,
     limits=Limits,
     text="perplexity under the policy falls from {start:.3g} to {level:.3g} ({origin})",
     brief="perplexity {start:.3g} -> {level:.3g}",
@@ -43,36 +44,21 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     computed = logged(run, "ppl_policy") and not track(run, "ppl_policy").placeholder
     if computed:
         ppl = track(run, "ppl_policy")
-        yield from alarms(
+        yield from metric_alarms(
             run,
             ppl,
             below=limits.fall * start_level(ppl.values),
             patience=limits.patience,
             args={"origin": "as logged"},
         )
-    found = measured(run, limits.fewest, lambda batch: batch.perplexity)
-    if not found and not computed:
+    elif not measured(run, limits.fewest, lambda batch: batch.perplexity):
         yield too_few(limits.fewest, "and log-probabilities, or a logged perplexity")
-    for ladder, values in found:
-        bad = standing_from([value < limits.fall * values[0] for value in values])
-        if bad is None:
-            continue
-        yield Finding(
-            "critical",
-            (
-                sample_evidence(
-                    ladder[bad],
-                    ladder[-1],
-                    "samples.logprobs",
-                    values[-1],
-                    unit="perplexity",
-                    limit_low=limits.fall * values[0],
-                ),
-            ),
-            {
-                "start": values[0],
-                "level": values[-1],
-                "origin": f"from the log-probabilities in {ladder[0].source}",
-            },
-            onset=onset_between(run, ladder, bad),
-        )
+    yield from alarms(
+        run,
+        limits.fewest,
+        lambda batch: batch.perplexity,
+        below=lambda start: limits.fall * start,
+        subject="samples.logprobs",
+        unit="perplexity",
+        args=lambda steps: {"origin": f"from the log-probabilities in {steps[0].source}"},
+    )

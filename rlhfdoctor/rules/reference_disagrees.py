@@ -45,6 +45,7 @@ def reference_disagrees(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 steps.setdefault(batch.step, []).append(batch)
     if all(len(found) < 2 for found in steps.values()):
         yield Skip("", ("two sample files with log-probabilities at the same step",))
+    agreed = run.first_step or 0
     for step, found in sorted(steps.items()):
         if len(found) < 2:
             continue
@@ -67,6 +68,7 @@ def reference_disagrees(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                     for batch in (near, far)
                 ),
                 {"near": near.source, "far": far.source, "step": step, "low": low, "high": high},
-                onset=Onset(step + run.log_offset, step + run.log_offset, step + run.log_offset),
+                onset=Onset(step + run.log_offset, agreed, step + run.log_offset),
             )
             return
+        agreed = step + run.log_offset + 1

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
+from rlhfdoctor.rules._ladder import alarms, measured, too_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +34,13 @@ def reference_perplexity(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for KL002 and KL003; recompute against the reference to confirm.
     """
-    found = measured(run, limits.fewest, lambda batch: batch.ref_perplexity)
-    if not found:
+    if not measured(run, limits.fewest, lambda batch: batch.ref_perplexity):
         yield too_few(limits.fewest, "and log-probabilities of the reference")
-    for ladder, values in found:
-        bad = standing_from([value > limits.rise * values[0] for value in values])
-        if bad is None:
-            continue
-        yield Finding(
-            "critical",
-            (
-                sample_evidence(
-                    ladder[bad],
-                    ladder[-1],
-                    "samples.ref_logprobs",
-                    values[-1],
-                    unit="perplexity",
-                    limit_high=limits.rise * values[0],
-                ),
-            ),
-            {"start": values[0], "level": values[-1], "source": ladder[0].source},
-            onset=onset_between(run, ladder, bad),
-        )
+    yield from alarms(
+        run,
+        limits.fewest,
+        lambda batch: batch.ref_perplexity,
+        above=lambda start: limits.rise * start,
+        subject="samples.ref_logprobs",
+        unit="perplexity",
+    )

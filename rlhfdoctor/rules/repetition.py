@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from rlhfdoctor.measures import Batch, sample_evidence
+from rlhfdoctor.measures import Batch
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import measured, onset_between, standing_from, too_few
+from rlhfdoctor.rules._ladder import alarms, measured, too_few
 from rlhfdoctor.text import loop
 
 
@@ -26,7 +26,7 @@ class Limits:
     limits=Limits,
     text="responses in {source} repeat themselves: {level:.0%} different 3-grams a response, "
     "{start:.0%} at the start; {loops:.0%} of the last ones end in a loop",
-    brief="different 3-grams {start:.0%} -> {level:.0%}",
+    brief="distinct-3 {start:.2f} -> {level:.2f}",
 )
 def repetition(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """The same words come again and again within a response.
@@ -38,33 +38,17 @@ def repetition(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: go back to before it began; if the reward rises with the repeated phrase (RWD002) repair
     the reward, otherwise raise the KL penalty and put repetition among the rejected answers.
     """
-    found = measured(run, limits.fewest, lambda batch: batch.distinct_3)
-    if not found:
+    if not measured(run, limits.fewest, lambda batch: batch.distinct_3):
         yield too_few(limits.fewest, "of three words or more")
-    for ladder, values in found:
-        bad = standing_from([value < limits.fall * values[0] for value in values])
-        if bad is None:
-            continue
-        yield Finding(
-            "critical",
-            (
-                sample_evidence(
-                    ladder[bad],
-                    ladder[-1],
-                    "samples.response",
-                    values[-1],
-                    unit="share of different 3-grams",
-                    limit_low=limits.fall * values[0],
-                ),
-            ),
-            {
-                "source": ladder[0].source,
-                "level": values[-1],
-                "start": values[0],
-                "loops": _looping(ladder[-1]),
-            },
-            onset=onset_between(run, ladder, bad),
-        )
+    yield from alarms(
+        run,
+        limits.fewest,
+        lambda batch: batch.distinct_3,
+        below=lambda start: limits.fall * start,
+        subject="samples.response",
+        unit="share of different 3-grams",
+        args=lambda steps: {"loops": _looping(steps[-1])},
+    )
 
 
 def _looping(batch: Batch) -> float:

@@ -33,6 +33,7 @@ class Limits:
     "RWD001",
     signal="reward",
     any_of=["reward_raw_mean", "samples.reward"],
+    zeros=True,
     limits=Limits,
     text="reward rises with response length ({how}), while the length grows from {start:.4g} to "
     "{level:.4g}",

@@ -20,6 +20,7 @@ class Limits:
     "RWD003",
     signal="reward",
     needs=["reward_raw_mean", "rows>=10"],
+    zeros=True,
     limits=Limits,
     text="reward rises from {start:.3g} to {level:.3g}",
     brief="reward {start:.2g} -> {level:.3g}",

@@ -23,6 +23,7 @@ class Limits:
     "LEN003",
     signal="length",
     needs=["truncation_rate", "rows>=5"],
+    zeros=True,
     limits=Limits,
     text="{level:.0%} of the responses are cut at the length limit ({start:.0%} at the start), "
     "above {share:.0%} for {rows} logged rows ({steps} steps)",

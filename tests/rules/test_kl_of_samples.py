@@ -56,7 +56,8 @@ def test_it_is_critical_and_dated_between_two_sampled_steps() -> None:
     assert evidence.observed == pytest.approx(4.0)
     assert evidence.limit_high == 1.0
     assert (evidence.first_step, evidence.last_step) == (20, 30)
-    assert "4 nats/token (k1)" in finding.message
+    assert "above 1 nats/token (k1)" in finding.message
+    assert "reach 4," in finding.message
     assert "from step 20 on" in finding.message
     assert "4 nats/token (k1)" in finding.summary
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.builders import clear, judge, only, run_of, skipped
+from tests.builders import batch, clear, judge, only, run_of, skipped
 from tests.rules.shapes import NAN, log_of, logged
 
 CALM = [0.05 * index for index in range(20)]
@@ -100,3 +100,31 @@ def test_the_limits_can_be_set() -> None:
     assert judge("KL002", run, ceiling=3.0)
     assert clear("KL002", run, ceiling=3.0, patience=13)
     assert only("KL002", run, ceiling=3.0, far=3.5).severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("length", "severity"),
+    [
+        pytest.param(199.0, "critical", id="20 nats over fewer than 200 tokens"),
+        pytest.param(201.0, "info", id="20 nats over more than 200 tokens are 0.1 a token"),
+        pytest.param(float("nan"), "critical", id="a length that is not known excuses nothing"),
+    ],
+)
+def test_a_long_response_sums_up_to_more(length: float, severity: str) -> None:
+    run = run_of(kl_ref_response=[1.0] * 10 + [20.0] * 12, response_length_mean=[length] * 22)
+    assert only("KL002", run).severity == severity
+
+
+def test_a_length_of_unknown_unit_excuses_nothing() -> None:
+    run = run_of(
+        kl_ref_response=[1.0] * 10 + [20.0] * 12,
+        response_length_mean=[4000.0] * 22,
+        units={"response_length_mean": "unknown"},
+    )
+    assert only("KL002", run).severity == "critical"
+
+
+def test_the_length_of_samples_will_do() -> None:
+    samples = batch(0, [list(range(300))] * 2) + batch(5, [list(range(300))] * 2)
+    run = run_of(kl_ref_response=[1.0] * 10 + [20.0] * 12, samples=samples)
+    assert only("KL002", run).severity == "info"

@@ -119,3 +119,24 @@ def test_the_limits_can_be_set() -> None:
     assert judge("UPD001", run)
     assert silent("UPD001", run, rows=6)
     assert clear("UPD001", run_of(loss_total=halves(3.0)), standard_errors=2.5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "proves"),
+    [
+        pytest.param(9, False, id="nine rows of learning rate 0 may be a warm-up"),
+        pytest.param(10, True, id="ten rows of learning rate 0 update nothing"),
+    ],
+)
+def test_a_learning_rate_of_zero_throughout_updates_nothing(rows: int, proves: bool) -> None:
+    run = run_of(lr=[0.0] * rows, grad_norm=[0.4] * rows)
+    outcome = judge("UPD001", run)
+    assert isinstance(outcome, list)
+    assert [finding.severity for finding in outcome] == ["critical"] * proves
+    if proves:
+        assert outcome[0].alone
+        assert "learning rate is exactly 0" in outcome[0].message
+
+
+def test_a_warm_up_that_begins_at_zero_is_none() -> None:
+    assert judge("UPD001", run_of(lr=[0.0] * 12 + [1e-6], grad_norm=[0.4] * 13)) == []

@@ -76,7 +76,7 @@ def test_it_is_a_warning_with_a_line_of_both_files() -> None:
     finding = only("REF001", two_files(3.0, steps=(5, 10, 20), log_offset=1))
     assert finding.severity == "warning"
     assert finding.onset is not None
-    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (11, 11, 11)
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (0, 11, 11)
     near, far = finding.evidence
     assert sampled(near, "a.jsonl", "nats/token")
     assert sampled(far, "b.jsonl", "nats/token")

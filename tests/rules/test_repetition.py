@@ -65,7 +65,7 @@ def test_it_is_critical_and_dated_between_two_sampled_steps() -> None:
     assert evidence.observed == pytest.approx(0.10)
     assert evidence.limit_low == pytest.approx(0.76)
     assert "10% different 3-grams a response, 95% at the start" in finding.message
-    assert "95% -> 10%" in finding.summary
+    assert "0.95 -> 0.10" in finding.summary
 
 
 @pytest.mark.parametrize(
