@@ -83,6 +83,8 @@ def claim(path: Path) -> Claim | None:
                 head = file.read(HEAD_BYTES)
     except OSError as error:
         return _broken(path, f"cannot be opened ({error.strerror}); not read")
+    if not folder and not head:
+        return _broken(path, "is empty; nothing was read")
     claiming = [item for item in named if item.claims(path.name, head)]
     if len(claiming) == 1:
         return Claim(path, name, claiming[0])
@@ -112,7 +114,7 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
 
     def unlistable(error: OSError) -> None:
         where = shown(Path(error.filename).relative_to(root))
-        notes.append(Note(where, f"cannot be listed ({error.strerror}); not read"))
+        notes.append(Note(where, f"cannot be listed ({error.strerror}); not read", unread=True))
 
     inside = os.path.realpath(root)
     for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
@@ -127,7 +129,7 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
                 told = "is a link to outside the run folder, or to nowhere; not followed"
                 found = _broken(path, told)
                 if found is None:
-                    notes.append(Note(shown(path.relative_to(root)), told))
+                    notes.append(Note(shown(path.relative_to(root)), told, unread=True))
             else:
                 found = claim(path)
             if found is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from rlhfdoctor import tree
-from rlhfdoctor.measures import logged, track
+from rlhfdoctor.measures import batches, ladders, logged, track
 from rlhfdoctor.model import (
     SEVERITIES,
     Cause,
@@ -64,10 +64,9 @@ def diagnose(
             clear.append(rule.code)
     settled = settle(gather(raw))
     answers, causes = tree.walk(settled, clear, skipped)
-    causes = tuple(_with_caveat(run, cause) for cause in causes)
-    causes = _stable_lead(causes, settled)
     unanswered = _unanswered(run, profile, (*require,), clear, settled)
     verdict = _verdict(settled, unanswered)
+    causes = tuple(_qualified(run, verdict, cause) for cause in causes)
     onset = _onset(verdict, causes, settled)
     plan = suggest(run, verdict, causes, settled, onset, crash_step)
     findings = _ordered(settled, causes)
@@ -86,7 +85,7 @@ def diagnose(
         answers=answers,
         causes=causes,
         rollback=plan,
-        cost=_cost(run, onset) if verdict == "collapsed" else None,
+        cost=_cost(run, onset) if verdict == "collapsed" and _had_learnt(causes) else None,
         notes=run.notes,
     )
 
@@ -130,15 +129,12 @@ def _date(finding: Finding) -> tuple[int, int]:
     return (finding.onset.step, finding.onset.low) if finding.onset else (0, 0)
 
 
-def _stable_lead(causes: tuple[Cause, ...], findings: Sequence[Finding]) -> tuple[Cause, ...]:
-    """Put causes that rest on a critical finding before those that do not."""
-    critical = {finding.code for finding in findings if finding.severity == "critical"}
-    return tuple(sorted(causes, key=lambda cause: not critical & set(cause.path)))
-
-
-def _with_caveat(run: Run, cause: Cause) -> Cause:
+def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
+    """Say what would make a cause surer, and take back advice that the verdict forbids."""
     if cause.name == tree.OVER_OPTIMISATION and "eval_reward_raw_mean" not in run.columns:
         return replace(cause, caveat="no held-out reward was logged")
+    if cause.name == tree.INTERRUPTED and verdict == "collapsed":
+        return replace(cause, remedy="find the tail of the log; do not resume a collapsed policy")
     return cause
 
 
@@ -153,7 +149,11 @@ def _unanswered(
     looked = {*clear, *(finding.code for finding in findings)}
     missing = []
     if run.logged_steps < FEWEST_ROWS:
-        missing.append(f"{FEWEST_ROWS} logged rows ({run.logged_steps} found)")
+        read = sum(source.rows for source in run.sources if source.dialect)
+        found = f"{run.logged_steps} found"
+        if read > run.logged_steps == 0:
+            found = f"{read} rows read, no key with a known meaning: see inspect and --map"
+        missing.append(f"{FEWEST_ROWS} logged rows ({found})")
     if profile.require is None:
         if "NUM001" not in looked:
             missing.append("non-finite values (NUM001)")
@@ -218,34 +218,48 @@ def _headline(
         return "Could not look at: " + "; ".join((*unanswered, *unread[:2]))
     if verdict == "healthy":
         told = [item.summary for item in findings if item.code in ("LOG001", "NUM001", "RWD003")]
-        unread = [note.where for note in run.notes if "not read" in note.text]
+        unread = [note.where for note in run.notes if note.unread]
         told += [f"not read: {', '.join(unread[:3])}"] if unread else []
         return "; ".join((f"No alarm in {run.logged_steps} logged rows", *told, *_vitals(run)))
     path = causes[0].path if causes else ()
-    worst = next(
-        severity for severity in SEVERITIES if any(f.severity == severity for f in findings)
-    )
+    telling = [item for item in findings if item.severity != "info" and item.recovered_at is None]
+    on_path = [item for item in telling if item.code in path]
     said: dict[str, str] = {}
-    for finding in sorted(findings, key=lambda item: item.code not in path):
-        if finding.severity == worst and finding.recovered_at is None:
-            said.setdefault(finding.signal, finding.summary)
+    for finding in on_path or telling:
+        said.setdefault(finding.signal, finding.summary)
     order = {signal: rank for rank, signal in enumerate(CORROBORATING)}
     parts = [said[signal] for signal in sorted(said, key=lambda s: order.get(s, -1))]
     since = f"Since step {onset.step}{_interval(onset)}: " if onset else ""
-    return since + ", ".join(parts[:4])
+    return since + ", ".join(parts[:5])
 
 
 def _vitals(run: Run) -> Iterator[str]:
     """Yield where a healthy run stands, and what of it was not measured."""
-    kl = next((name for name in ("kl_ref_token", "kl_ref_response") if logged(run, name)), None)
-    if kl is None:
-        yield "KL to the reference not measured"
-    for name, words in ((kl, "KL"), ("entropy", "entropy"), ("dpo_accuracy", "accuracy")):
-        if name is not None and logged(run, name):
+    for name, words in VITALS:
+        if logged(run, name):
             found = track(run, name)
             if not found.placeholder:
-                unit = "" if found.column.unit == "fraction" else f" {found.column.unit}"
-                yield f"{words} {end_level(found.values):.3g}{unit}"
+                known = found.column.unit != "unknown"
+                unit = f" {found.column.unit}" if known else " (unit unknown, not judged)"
+                yield f"{words} {end_level(found.values):.3g}{unit.replace(' fraction', '')}"
+    if not any(_measured(run, name) for name in ("kl_ref_token", "kl_ref_response")):
+        sampled = [batch.k1 for ladder in ladders(run, 1) for batch in ladder[-1:]]
+        known_k1 = [k1 for k1 in sampled if k1 is not None]
+        yield f"KL of samples {known_k1[-1]:.3g} nats/token" if known_k1 else "KL not measured"
+
+
+VITALS = (
+    ("kl_ref_token", "KL"),
+    ("kl_ref_response", "KL"),
+    ("kl_unknown", "KL"),
+    ("entropy", "entropy"),
+    ("dpo_accuracy", "accuracy"),
+)
+"""What the headline of a healthy run tells."""
+
+
+def _measured(run: Run, name: str) -> bool:
+    return logged(run, name) and not track(run, name).placeholder
 
 
 def _next_step(
@@ -253,12 +267,19 @@ def _next_step(
 ) -> str:
     """Return the one command that tells the most about what is still open."""
     where = _quoted(run.path)
-    for skip in skipped:
-        if skip.command and verdict in ("inconclusive", "healthy"):
-            return f"rlhfdoctor diagnose {where} {skip.command}"
+    commands = [skip.command for skip in skipped if skip.command]
+    if commands and verdict in ("inconclusive", "healthy"):
+        also = f" (or {commands[-1]})" if commands[-1] != commands[0] else ""
+        return f"rlhfdoctor diagnose {where} {commands[0]}{also}"
     if verdict not in ("collapsed", "degraded"):
         return f"rlhfdoctor inspect {where}"
-    files = [source.file for source in run.sources if source.reader == "samples"]
+    cited = [
+        item.where.file
+        for finding in findings
+        for item in finding.evidence
+        if item.kind == "samples"
+    ]
+    files = cited or [batch.source for batch in batches(run)]
     if files and os.path.isdir(run.path):
         return f"rlhfdoctor samples {_quoted(os.path.join(run.path, files[0]))} --ngrams 3"
     if run.path == "-":
@@ -273,6 +294,10 @@ def _quoted(path: str) -> str:
 
 def _interval(onset: Onset) -> str:
     return f" ({onset.low}-{onset.high})" if onset.low != onset.high else ""
+
+
+def _had_learnt(causes: Sequence[Cause]) -> bool:
+    return not causes or causes[0].name not in (tree.NO_SIGNAL, tree.NO_UPDATE)
 
 
 def _cost(run: Run, onset: Onset | None) -> Cost | None:

@@ -43,12 +43,13 @@ class Location:
 class Note:
     """What a reader could not use, and why. Nothing is dropped without one.
 
-    ``left_out``: how many records were lost entirely.
+    ``left_out``: how many records were lost entirely. ``unread``: a whole file or folder was.
     """
 
     where: str
     text: str
     left_out: int = 0
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,17 +67,19 @@ def suggest(
 ) -> RollbackPlan:
     """Suggest a checkpoint: what the table says, what the evidence says, and why they differ.
 
-    ``crash_step`` (the user's) replaces the onset. Without either there is nothing to go back
-    from.
+    ``crash_step`` (the user's) chooses the row; a checkpoint must precede it and the onset that
+    the evidence dates. Without either there is nothing to go back from.
     """
+    stated = crash_step is not None
     if crash_step is not None:
-        onset = Onset(crash_step, crash_step, crash_step)
-    if onset is None or (verdict not in ("collapsed", "degraded") and crash_step is None):
+        dated = crash_step if onset is None else min(crash_step, onset.low)
+        onset = Onset(crash_step, dated, crash_step)
+    if onset is None or (verdict not in ("collapsed", "degraded") and not stated):
         return _nothing_to_undo(run, causes)
     row = table_row(onset.step)
     limit = onset.low
     began: dict[int, str] = {}
-    if crash_step is None and causes:
+    if causes:
         for finding in findings:
             measured = all(item.kind == "metric" for item in finding.evidence)
             grave = finding.severity == "critical" and finding.code in causes[0].path
@@ -166,11 +168,11 @@ def _rejection(
         return "incomplete: " + ", ".join(checkpoint.missing)
     logged = checkpoint.step + offset
     if logged >= limit:
-        return f"not before the onset (its log row is step {logged}, the onset begins at {limit})"
+        return f"not before the onset at {limit} (log row {logged})"
     earlier = [(low, code) for low, code in began.items() if logged >= low]
     if earlier:
         low, code = min(earlier)
-        return f"{code} begins at step {low}, before its log row ({logged})"
+        return f"{code} begins at step {low} (log row {logged})"
     return None
 
 

@@ -174,7 +174,7 @@ def _is_log(file: _File) -> bool:
 
 def _read(claimed: Claim) -> _File:
     if claimed.reader is None:
-        return _File(claimed.name, "none", notes=[Note(claimed.name, claimed.reason)])
+        return _File(claimed.name, "none", notes=[Note(claimed.name, claimed.reason, unread=True)])
     return _fill(_File(claimed.name, claimed.reader.name), claimed.reader.read(claimed.path))
 
 
@@ -214,7 +214,7 @@ def _fill(file: _File, items: Iterator[Item]) -> _File:
                     where = f"{folder}/{item.where}" if folder else item.where
                     file.notes.append(replace(item, where=clean(where)))
     except OSError as error:
-        file.notes.append(Note(file.name, f"cannot be read ({error.strerror})"))
+        file.notes.append(Note(file.name, f"cannot be read ({error.strerror})", unread=True))
     return file
 
 
@@ -339,7 +339,7 @@ def _run(
         framework=spoken.framework,
         algorithm=algorithm,
         dialect=spoken.name,
-        step_unit="row" if any("rows were numbered" in note.text for note in notes) else "step",
+        step_unit="row" if any(_numbered(file) for file in files) else "step",
         sources=tuple(
             Source(
                 file=file.name,
@@ -442,7 +442,7 @@ def _table(
     """
     rows = file.rows
     stepless = sum(row.step is None for row in rows)
-    if 2 * stepless > len(rows):
+    if _numbered(file):
         what = "no step is logged" if stepless == len(rows) else "most rows carry no step"
         notes.append(Note(file.name, f"{what}; the rows were numbered from 1"))
         rows = [replace(row, step=index) for index, row in enumerate(rows, start=1)]
@@ -501,6 +501,11 @@ def _table(
         .sort("place", "key")
     )
     return wide, long.select(*OBSERVATIONS)
+
+
+def _numbered(file: _File) -> bool:
+    """Say whether most of a file's rows carry no step, so that all are numbered."""
+    return 2 * sum(row.step is None for row in file.rows) > len(file.rows)
 
 
 def _spread(places: Sequence[int], values: Sequence[float], count: int) -> list[float | None]:

@@ -17,13 +17,18 @@ from rlhfdoctor.model import Answer, Cause, Confidence, Finding, Onset, Skip
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """A cause. ``leads``: the rules that name it, put first on its path."""
+    """A cause.
+
+    leads: the rules that name it, put first on its path. proof: rules without any of which it is
+    possible at most.
+    """
 
     cause: str
     confidence: Confidence
     remedy: str
     caveat: str = ""
     leads: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ _OVER_OPTIMISED = Ends(
     OVER_OPTIMISATION,
     "probable",
     "repair the reward first; a stronger KL penalty or a lower learning rate only delays it",
+    proof=("RWD001", "RWD002"),
 )
 _DRIFT = Ends(
     "policy drift",
@@ -79,6 +85,14 @@ _NO_UPDATE = Ends(
     NO_UPDATE,
     "confirmed",
     "find out why no parameter is trained (adapter, frozen layers, masked labels), then restart",
+)
+
+
+_DISPLACEMENT = Ends(
+    "likelihood displacement",
+    "probable",
+    "learning rate ten times lower, then beta, then a supervised term",
+    leads=("DPO001",),
 )
 
 
@@ -209,11 +223,18 @@ TREE: tuple[Ask, ...] = (
         "H",
         "Does preference training push the chosen answers down?",
         ("DPO001", "DPO002", "DPO003"),
-        yes=Ends(
-            "preference displacement",
-            "probable",
-            "learning rate ten times lower, then beta, then a supervised term",
-            leads=("DPO001", "DPO002", "DPO003"),
+        yes=Ask(
+            "H1",
+            "Did the policy get worse at the pairs than it was untrained?",
+            ("DPO002", "DPO003"),
+            yes=Ends(
+                "preference training diverged",
+                "probable",
+                "learning rate ten times lower; check that chosen and rejected are not swapped",
+                leads=("DPO001", "DPO002", "DPO003"),
+            ),
+            no=_DISPLACEMENT,
+            unknown=_DISPLACEMENT,
         ),
     ),
 )
@@ -226,8 +247,8 @@ def walk(
 
     A cause that several roots reach is one cause with one path, dated by the first of them. The
     earliest letter leads that does not begin clearly after another cause, which it could then not
-    explain; the rest stand in the order of their onsets. A consequence therefore never leads: zero
-    spread after a collapse, a log cut after it.
+    explain; the rest stand in the order of their onsets, those without a critical finding last. A
+    consequence therefore never leads: zero spread after a collapse, a log cut after it.
     """
     answers: dict[str, Answer] = {}
     causes: dict[str, Cause] = {}
@@ -242,8 +263,8 @@ def walk(
     found = list(causes.values())
     order = sorted(found, key=lambda cause: cause.onset.step if cause.onset else 0)
     lead = next((one for one in found if not any(_after(one, other) for other in found)), None)
-    if lead is not None:
-        order.sort(key=lambda cause: cause is not lead)
+    grave = {finding.code for finding in findings if finding.severity == "critical"}
+    order.sort(key=lambda cause: (not grave & {*cause.path}, cause is not lead))
     return tuple(answers.values()), tuple(order)
 
 
@@ -298,7 +319,7 @@ def _cause(end: Ends, asked: Sequence[Answer], findings: Sequence[Finding]) -> C
     ordered = sorted(dict.fromkeys(codes), key=lambda code: code not in end.leads)
     return Cause(
         name=end.cause,
-        confidence=end.confidence,
+        confidence="possible" if end.proof and not {*end.proof} & {*codes} else end.confidence,
         remedy=end.remedy,
         path=tuple(ordered),
         answers=tuple(answer.code for answer in asked),

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from rlhfdoctor.doctor import diagnose, gather, settle
-from rlhfdoctor.model import Evidence, Finding, Location, Note, Onset, Severity
+from rlhfdoctor.model import Evidence, Finding, Location, Note, Onset, Severity, Source
 from rlhfdoctor.profile import Profile
 from tests.builders import run_of
 
@@ -101,7 +101,7 @@ def test_dpo_needs_no_kl() -> None:
     )
     diagnosis = diagnose(run)
     assert diagnosis.verdict == "healthy"
-    assert "KL to the reference not measured" in diagnosis.headline
+    assert "KL not measured" in diagnosis.headline
 
 
 def test_inconclusive_never_replaces_a_finding() -> None:
@@ -143,7 +143,35 @@ def test_a_warning_makes_a_run_degraded() -> None:
     assert diagnosis.headline.startswith(f"Since step {diagnosis.onset.step}")
 
 
+def test_a_kl_of_unknown_unit_is_shown_and_not_judged() -> None:
+    run = run_of(kl_unknown=[10.0 * value for value in CALM], entropy=CALM, grad_norm=[1.0] * 30)
+    diagnosis = diagnose(run)
+    assert "KL 2.8 (unit unknown, not judged)" in diagnosis.headline
+    assert "--map kl_unknown=kl_ref_response" in diagnosis.next_step
+    assert "--map kl_unknown=kl_ref_token" in diagnosis.next_step
+
+
+def test_nothing_is_lost_where_nothing_was_learnt() -> None:
+    diagnosis = diagnose(run_of(grad_norm=[0.0] * 20, loss_total=[1.0] * 20))
+    assert (diagnosis.verdict, diagnosis.cost) == ("collapsed", None)
+
+
+def test_a_collapsed_run_is_not_to_be_resumed() -> None:
+    run = run_of(
+        grad_norm=[1.0] * 10 + [float("nan")] * 10,
+        loss_total=[float("nan")] * 20,
+        config={"planned_steps": 100},
+    )
+    advice = {cause.name: cause.remedy for cause in diagnose(run).causes}
+    assert "do not resume" in advice["interrupted"]
+
+
+def test_rows_without_a_known_key_are_counted() -> None:
+    run = replace(run_of(), sources=(Source("log.jsonl", "jsonl", "generic", 59),))
+    assert "59 rows read, no key with a known meaning" in diagnose(run).unanswered[0]
+
+
 def test_the_healthy_headline_says_what_was_not_read() -> None:
     run = run_of(kl_ref_token=CALM, grad_norm=[1.0] * 30)
-    noted = replace(run, notes=(Note("x.jsonl", "cannot be opened; not read"),))
+    noted = replace(run, notes=(Note("x.jsonl", "cannot be opened", unread=True),))
     assert "not read: x.jsonl" in diagnose(noted).headline

@@ -566,7 +566,7 @@ def test_a_folder_of_runs_tells_what_is_none(tmp_path: Path) -> None:
             "is no log or sample file that any reader understands",
             id="a text",
         ),
-        pytest.param("log.jsonl", "", "is no log or sample file", id="an empty log"),
+        pytest.param("log.jsonl", "", "is empty", id="an empty log"),
         pytest.param("trainer_state.json", '{"log', "nothing was read", id="a state that was cut"),
         pytest.param(
             "log.jsonl", '{"step": 1, "lo', "last line is cut", id="a log of one cut line"
@@ -810,7 +810,9 @@ def test_a_log_that_is_none_is_noted(tmp_path: Path) -> None:
         (tmp_path / name).write_text("hello" * (name != "empty.ndjson"), encoding="utf-8")
     run = only(tmp_path)
     assert sorted(told(run).splitlines()) == [
-        f"{name}: is no log or sample file that any reader understands; not read"
+        f"{name}: is empty; nothing was read"
+        if name == "empty.ndjson"
+        else f"{name}: is no log or sample file that any reader understands; not read"
         for name in ("empty.ndjson", "notes.jsonl")
     ]
     assert [source.file for source in run.sources] == ["log.jsonl"]

@@ -68,7 +68,9 @@ def test_nothing_found_means_no_cause() -> None:
                      id="no update for want of a signal"),
         pytest.param([found("UPD001")], "no weight update", id="no update all the same"),
         pytest.param([found("NUM001")], "non-finite values", id="NaN"),
-        pytest.param([found("DPO001")], "preference displacement", id="chosen answers unlearnt"),
+        pytest.param([found("DPO001")], "likelihood displacement", id="chosen answers unlearnt"),
+        pytest.param([found("DPO001"), found("DPO003")], "preference training diverged",
+                     id="worse at the pairs than untrained"),
         pytest.param([found("LOG001", severity="info")], "interrupted", id="a log cut short"),
     ],
 )  # fmt: skip
@@ -112,7 +114,7 @@ def test_a_question_that_no_rule_could_look_at_is_unknown() -> None:
         pytest.param(found("KL003", 50), found("GRP001", 150), "policy drift",
                      id="zero spread after a collapse does not lead"),
         pytest.param(found("DPO001", 6), found("KL005", 26, kind="samples"),
-                     "preference displacement", id="distance long after displacement"),
+                     "likelihood displacement", id="distance long after displacement"),
         pytest.param(found("ENT001", 49), found("KL003", 50), "policy drift",
                      id="an earlier letter leads where they begin together"),
         pytest.param(found("LEN003", 9), found("KL005", 81), "length explosion",
@@ -126,6 +128,17 @@ def test_a_consequence_never_leads(earlier: Finding, later: Finding, first: str)
 def test_a_logged_metric_dates_a_cause_before_samples_do() -> None:
     (cause,) = causes(found("KL003", 50), found("KL005", 31, kind="samples"))
     assert cause.onset == Onset(50, 50, 50)
+
+
+def test_reward_and_distance_that_rise_together_are_no_proof_of_the_reward() -> None:
+    rise = found("RWD003", severity="info")
+    (bare,) = causes(found("KL003"), rise)
+    (paid,) = causes(found("KL003"), rise, found("RWD002", severity="warning"))
+    assert (bare.confidence, paid.confidence) == ("possible", "probable")
+
+
+def test_causes_without_a_critical_finding_stand_last() -> None:
+    assert names(found("LEN003", 5, "warning"), found("KL003", 50))[0] == "policy drift"
 
 
 def test_two_ways_to_one_cause_are_one_cause() -> None:
