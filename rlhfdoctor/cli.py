@@ -64,7 +64,8 @@ RunPaths = Annotated[
     list[Path] | None, typer.Argument(metavar="RUN...", help="Run folders or log files.")
 ]
 Samples = Annotated[
-    list[Path] | None, typer.Option("--samples", help="Further sample file (repeatable).")
+    list[Path] | None,
+    typer.Option("--samples", metavar="FILE", help="Further sample file (repeatable)."),
 ]
 DialectName = Annotated[
     str | None, typer.Option("--dialect", help="Trainer that wrote the log, where marks conflict.")
@@ -126,7 +127,7 @@ def diagnose(
     form: Format = "terminal",
     output: Outputs = None,
 ) -> int:
-    """Say what happened, when, why, how sure that is, and what to do."""
+    """Say what happened, when, why, and what to do."""
     _report(form)
     diagnoses = _diagnoses(
         run, samples, dialect, mapping, profile, settings, run_number, crash_step=crash_step
@@ -141,7 +142,8 @@ def diagnose(
 def samples(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines; - is stdin.")],
     ngrams: Annotated[
-        list[int] | None, typer.Option("--ngrams", min=1, max=20, help="n (repeatable).")
+        list[int] | None,
+        typer.Option("--ngrams", metavar="N", min=1, max=20, help="Which n (repeatable)."),
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="n-grams listed for each n.")] = 20,
     field: Annotated[
@@ -150,7 +152,7 @@ def samples(
     by: Annotated[By | None, typer.Option("--by", help="Break down by step.")] = None,
     form: Format = "terminal",
 ) -> int:
-    """Say what the text looks like: lengths, n-grams, loops, duplicates, drift."""
+    """Survey a sample file: lengths, n-grams, loops."""
     from rlhfdoctor.doctor import diagnose as judge
     from rlhfdoctor.errors import UnreadableRun
     from rlhfdoctor.reports.json import dumps, envelope, finding
@@ -162,7 +164,7 @@ def samples(
     with _input(file) as path:
         run = read_samples_as_run(path, field)
     document = survey(run, ngrams or [3], top, by_step=by is not None)
-    document.update(file=str(file), field=field or "response")
+    document.update(file=str(file), field=field)
     if not document["samples"]:
         raise UnreadableRun(
             f"no responses in {file}",
@@ -191,7 +193,7 @@ def rollback(
     crash_step: CrashStep = None,
     form: Format = "terminal",
 ) -> int:
-    """Say which checkpoint to go back to, by which row of the table, and what to change."""
+    """Say which checkpoint to go back to, and why."""
     from rlhfdoctor.reports.json import dumps, envelope
     from rlhfdoctor.reports.json import rollback as published
     from rlhfdoctor.reports.terminal import rollback_lines, write
@@ -205,7 +207,9 @@ def rollback(
     for diagnosis in diagnoses:
         rungs = ladder(diagnosis.run, diagnosis.rollback)
         if form == "json":
-            documents.append({"rollback": published(diagnosis.rollback), "ladder": rungs})
+            named = {"id": diagnosis.run.name, "path": diagnosis.run.path}
+            told = {"run": named, "rollback": published(diagnosis.rollback), "ladder": rungs}
+            documents.append(told)
             continue
         name = diagnosis.run.name if len(diagnoses) > 1 else None
         lines = rollback_lines(diagnosis.rollback, rungs, suggest=suggest, name=name)
@@ -232,7 +236,7 @@ def gate(
     form: Format = "terminal",
     output: Outputs = None,
 ) -> int:
-    """Say whether runs may ship: one line a run, and the exit code."""
+    """Judge runs for CI: one line a run, an exit code."""
     from rlhfdoctor.profile import check_codes, load
     from rlhfdoctor.reports.json import dumps, envelope, published
     from rlhfdoctor.reports.terminal import gate_lines, write
@@ -281,7 +285,7 @@ def inspect(
     mapping: Maps = None,
     form: Format = "terminal",
 ) -> int:
-    """Say what was found, how each file and key was understood, and what was left out."""
+    """Say how each file and key was understood."""
     from rlhfdoctor.reports.json import dumps, envelope
     from rlhfdoctor.reports.terminal import inspect_lines, write
 
@@ -297,14 +301,26 @@ def inspect(
 
 
 @app.command()
-def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A rule code.")]) -> int:
-    """Say what a rule looks at, where its numbers come from, and what to do."""
-    from rlhfdoctor.profile import check_codes, rules
-    from rlhfdoctor.reports.terminal import explain_lines, write
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(metavar="[CODE]", help="A rule or a family; all if left out.")
+    ] = None,
+) -> int:
+    """Print a rule: what it sees, its sources, its limits."""
+    from rlhfdoctor.profile import check_codes, limit_notes, rules
+    from rlhfdoctor.reports.terminal import explain_lines, list_lines, write
 
-    check_codes([code])
-    rule = next(item for item in rules() if item.code == code)
-    _print(write(explain_lines(code, rule.name, rule.doc, asdict(rule.limits())), _page(0)))
+    asked = (code or "").upper()
+    found = [rule for rule in rules() if rule.code.startswith(asked)]
+    if len(found) == 1 and found[0].code == asked:
+        rule = found[0]
+        needs = (*rule.needs, *((" or ".join(rule.any_of),) if rule.any_of else ()))
+        lines = explain_lines(rule.code, rule.name, rule.doc, needs, limit_notes(rule))
+    else:
+        if not found:
+            check_codes([asked])
+        lines = list_lines([(rule.code, rule.doc.splitlines()[0]) for rule in found])
+    _print(write(lines, _page(0)))
     return 0
 
 

@@ -16,7 +16,7 @@ BUCKETS = 10
 """Bars of the length histogram."""
 
 WORST = 5
-"""Looping samples that are shown."""
+"""Looping samples that are shown, each text once."""
 
 SHOWN = 60
 """Characters of a looping sample that are shown."""
@@ -72,7 +72,11 @@ def _histogram(lengths: Sequence[int]) -> list[dict[str, int]]:
     width = max(math.ceil((high - low + 1) / BUCKETS), 1)
     counts = Counter((length - low) // width for length in lengths)
     return [
-        {"low": low + index * width, "high": low + (index + 1) * width - 1, "count": counts[index]}
+        {
+            "low": low + index * width,
+            "high": min(low + (index + 1) * width - 1, high),
+            "count": counts[index],
+        }
         for index in range((high - low) // width + 1)
     ]
 
@@ -96,6 +100,8 @@ def _repetition(items: Sequence[Item]) -> dict[str, Any]:
     loops = [(item, *text.loop(item.tokens)) for item in items]
     looping = [(item, period, covered) for item, period, covered in loops if period]
     looping.sort(key=lambda entry: (-entry[2], entry[0].line))
+    different = {" ".join(item.words): (item, period, n) for item, period, n in reversed(looping)}
+    worst = sorted(different.values(), key=lambda entry: (-entry[2], entry[0].line))[:WORST]
     return {
         **{f"distinct_{n}": _distinct(items, n) for n in (1, 2, 3)},
         "looping": len(looping),
@@ -107,7 +113,7 @@ def _repetition(items: Sequence[Item]) -> dict[str, Any]:
                 "tokens": covered,
                 "text": _beginning(" ".join(item.words)),
             }
-            for item, period, covered in looping[:WORST]
+            for item, period, covered in worst
         ],
     }
 

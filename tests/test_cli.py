@@ -170,7 +170,10 @@ def test_diagnose_reports_and_exits_0_unless_told_to_fail(
     lines = out.splitlines()
     assert lines[0] == "COLLAPSED  grpo_late . TRL GRPO . 200 steps"
     assert lines[1].startswith("Since step 50 (49-51): KL 0 -> ")
-    assert lines[2] == ("Cause: reward over-optimisation (probable; no held-out reward was logged)")
+    assert lines[2] == (
+        "Cause: reward over-optimisation (probable; no held-out reward was logged): "
+        "repair the reward first"
+    )
     assert lines[3] == (
         "Go back to checkpoint-40 (perplexity 24.6). "
         'The table\'s row "< 1000: initial" is overruled: a later sound checkpoint exists. '
@@ -288,6 +291,8 @@ def test_the_ladder_shows_every_checkpoint_and_why_it_was_not_chosen(
 def test_the_crash_step_can_be_stated(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "rollback", FIXTURES / "grpo_late", "--crash-step", 30)
     assert found["rollback"]["checkpoint"] == "checkpoint-20"
+    late = document(capsys, "rollback", FIXTURES / "grpo_late", "--crash-step", 100)
+    assert late["rollback"]["checkpoint"] == "checkpoint-40"
 
 
 # samples
@@ -462,8 +467,32 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(capsys, "--version") == (0, f"rlhfdoctor {__version__}\n", "")
 
 
+def test_explain_lists_rules_and_families(capsys: pytest.CaptureFixture[str]) -> None:
+    _, everything, _ = cli(capsys, "explain")
+    _, family, _ = cli(capsys, "explain", "len")
+    codes = [line.split()[0] for line in everything.splitlines()]
+    assert {"KL002", "NUM001", "DPO003"} <= set(codes)
+    assert [line.split()[0] for line in family.splitlines()] == [
+        code for code in codes if code.startswith("LEN")
+    ]
+
+
+def test_a_degraded_run_passes_the_gate_with_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = cli(capsys, "gate", FIXTURES / "grpo_healthy", "--set", "KL003.ceiling=0.2")
+    assert (code, out.split()[:3]) == (0, ["WARN", "grpo_healthy", "degraded"])
+
+
+def test_the_gate_names_the_finding_that_failed_a_healthy_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = cli(capsys, "gate", FIXTURES / "ppo_healthy", "--fail-on", "info")
+    assert out.startswith("FAIL     ppo_healthy  healthy  RWD003 reward rises")
+
+
 def test_explain_prints_a_rule_and_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = cli(capsys, "explain", "KL002")
     assert code == 0
     assert "not verified" in out
-    assert "KL002.ceiling = 5.0" in out
+    assert "KL002.ceiling = 5.0  (nats per response)" in out

@@ -23,7 +23,11 @@ def five_lines(diagnosis: Diagnosis) -> list[str]:
     """Return what a user sees first and pastes into a chat; control characters are escaped."""
     run = diagnosis.run
     who = " ".join(part for part in (run.framework, run.algorithm) if part != "unknown")
-    steps = "no steps" if run.last_step is None else f"{run.last_step} {run.step_unit}s"
+    planned = run.number("planned_steps")
+    cut = any(cause.name == "interrupted" for cause in diagnosis.causes)
+    steps = "no known metric" if run.last_step is None else f"{run.last_step} {run.step_unit}s"
+    if cut and planned and run.last_step is not None:
+        steps = f"{run.last_step} of {planned:.0f} {run.step_unit}s, cut short"
     lines = [
         f"{diagnosis.verdict.upper()}  {run.name} . {who or 'trainer unknown'} . {steps}",
         diagnosis.headline,
@@ -48,10 +52,12 @@ def _value(value: float | str) -> str:
 
 def _cause(diagnosis: Diagnosis) -> str:
     if not diagnosis.causes:
-        return "Cause: none found" if diagnosis.findings else "Cause: none to look for"
-    first = diagnosis.causes[0]
+        return "Cause: none found"
+    first, *others = diagnosis.causes
     sure = "; ".join(part for part in (first.confidence, first.caveat) if part)
-    return f"Cause: {first.name} ({sure})"
+    also = ", ".join(f"{cause.name} ({cause.confidence})" for cause in others)
+    remedy = first.remedy.partition(";")[0]
+    return f"Cause: {first.name} ({sure}): {remedy}" + (f". Also: {also}" if also else "")
 
 
 def _rollback(diagnosis: Diagnosis) -> str:

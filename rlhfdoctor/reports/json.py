@@ -125,6 +125,7 @@ def finding(item: Finding) -> Document:
         "code": item.code,
         "name": item.name,
         "severity": item.severity,
+        "signal": item.signal,
         "message": item.message,
         "args": dict(item.args),
         "onset_step": item.onset_step,

@@ -73,13 +73,18 @@ def write(lines: Iterable[Line], page: Page) -> str:
 
 def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Iterator[Line]:
     """Yield one line a run: the gate's word, the name, the verdict, and what it rests on."""
-    words = {0: ("PASS", "green"), 1: ("FAIL", "red"), 3: ("UNKNOWN", "magenta")}
+    words = {0: "PASS", 1: "FAIL", 3: "UNKNOWN"}
+    styles = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "UNKNOWN": "magenta"}
     for diagnosis, code in zip(diagnoses, exit_codes, strict=True):
-        word, style = words[code]
+        word, told = words[code], diagnosis.headline
+        if code == 0 and diagnosis.verdict == "degraded":
+            word = "WARN"
+        if code == 1 and diagnosis.verdict in ("healthy", "inconclusive"):
+            told = f"{diagnosis.findings[0].code} {diagnosis.findings[0].message}"
         line = Text()
-        line.append(f"{word:<8}", style=f"bold {style}")
+        line.append(f"{word:<8}", style=f"bold {styles[word]}")
         line.append("\t")
-        line.append(shown(f"{diagnosis.run.name}  {diagnosis.verdict}  {diagnosis.headline}"))
+        line.append(shown(f"{diagnosis.run.name}  {diagnosis.verdict}  {told}"))
         yield 0, line
 
 
@@ -90,15 +95,16 @@ def rollback_lines(
     suggest: bool,
     name: str | None = None,
 ) -> Iterator[Line]:
-    """Yield the suggestion with its reasons, or the ladder of checkpoints, under a run's name."""
+    """Yield the suggestion, then its reasons or the ladder of checkpoints, under a run's name."""
     if name is not None:
         yield 0, Text(shown(name), "bold underline")
+    chosen = plan.checkpoint.name if plan.checkpoint else "initial model"
+    yield 0, Text(shown(chosen if plan.needed or plan.checkpoint else "no rollback"), "bold")
+    yield 0, Text(shown(plan.reason))
     if suggest:
-        chosen = plan.checkpoint.name if plan.checkpoint else "initial model"
-        yield 0, Text(shown(chosen if plan.needed or plan.checkpoint else "no rollback"), "bold")
-        yield 0, Text(shown(plan.reason))
         yield from _plan(plan)
         return
+    yield 0, Text("")
     for rung in rungs:
         mark = "->" if rung["chosen"] else "  "
         told = [
@@ -122,11 +128,16 @@ def rollback_lines(
         yield 0, Text("no checkpoints were found")
 
 
-def explain_lines(code: str, name: str, doc: str, limits: Mapping[str, object]) -> Iterator[Line]:
-    """Yield a rule's documentation and its limits."""
+def explain_lines(
+    code: str, name: str, doc: str, needs: Sequence[str], limits: Mapping[str, str]
+) -> Iterator[Line]:
+    """Yield a rule's documentation, what it needs, and its limits with their units."""
     yield 0, Text(f"{code} {name}", style="bold")
     for line in doc.splitlines():
         yield 0, Text(line)
+    yield 0, Text("")
+    yield 0, Text(f"Needs: {', '.join(needs)}")
+    yield 0, Text("[H] marks a heuristic without a published source.")
     if limits:
         yield 0, Text("")
         yield 0, Text("Limits", style="bold")
@@ -134,12 +145,20 @@ def explain_lines(code: str, name: str, doc: str, limits: Mapping[str, object]) 
             yield 2, Text(f"{code}.{limit} = {value}")
 
 
+def list_lines(rules: Sequence[tuple[str, str]]) -> Iterator[Line]:
+    """Yield one line a rule: its code and its first sentence."""
+    for code, sentence in rules:
+        yield 0, Text(f"{code}  \t{sentence}")
+
+
 def survey_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield the survey of a sample file: lengths, n-grams, repetition, duplicates, findings."""
+    """Yield the survey of a sample file: findings, lengths, n-grams, repetition, duplicates."""
     length = document["length"]
     yield 0, Text(shown(f"{document['file']}: {document['samples']} samples"), style="bold")
     if document["skipped_lines"]:
         yield 2, Text(f"{document['skipped_lines']} lines could not be read", style="yellow")
+    for finding in document["findings"]:
+        yield 2, _finding_line(finding["severity"], finding["code"], finding["message"])
     if length:
         yield 0, Text("")
         yield 0, Text(f"Length in {length['unit']}", style="bold")
@@ -203,11 +222,6 @@ def _repetition(document: Mapping[str, Any]) -> Iterator[Line]:
         if step["perplexity"] is not None:
             told.append(f"perplexity {step['perplexity']:.4g}")
         yield 2, Text(f"step {step['step']}: {', '.join(told)}")
-    if document["findings"]:
-        yield 0, Text("")
-        yield 0, Text("Findings", style="bold")
-        for finding in document["findings"]:
-            yield 2, _finding_line(finding["severity"], finding["code"], finding["message"])
 
 
 def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -265,8 +279,10 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
         yield 0, Text("")
         yield 0, Text("Questions", style="bold")
         asked = {code for cause in diagnosis.causes for code in cause.answers}
+        told: set[str] = set()
         for answer in diagnosis.answers:
-            if answer.code in asked:
+            if answer.code in asked and answer.question not in told:
+                told.add(answer.question)
                 reply = Text(f"{answer.code:<4}{answer.question} ")
                 reply.append(answer.reply, style="bold")
                 if answer.findings:
@@ -279,8 +295,8 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
     if diagnosis.rollback.needed:
         yield 0, Text("")
         yield 0, Text("Rollback", style="bold")
-        for indent, told in _plan(diagnosis.rollback):
-            yield indent + 2, told
+        for indent, line in _plan(diagnosis.rollback):
+            yield indent + 2, line
     yield from _not_looked(diagnosis)
     notes = [{"where": note.where, "text": note.text} for note in diagnosis.notes]
     if notes:
@@ -319,14 +335,21 @@ def _plan(plan: RollbackPlan) -> Iterator[Line]:
         )
     for item in plan.changes:
         yield 0, Text(shown(f"{change(item)}  ({item.why})"))
+    reasons: dict[str, list[str]] = {}
     for rejected in plan.rejected:
-        yield 0, Text(shown(f"not {rejected.checkpoint}: {rejected.why}"), style="dim")
+        reasons.setdefault(rejected.why.partition(" (")[0], []).append(rejected.checkpoint)
+    for why, names in reasons.items():
+        yield 0, Text(shown(f"{why}: {', '.join(names)}"), style="dim")
 
 
 def _not_looked(diagnosis: Diagnosis) -> Iterator[Line]:
-    if diagnosis.skipped:
-        yield 0, Text("")
-        yield 0, Text("Not looked at", style="bold")
-        for skip in diagnosis.skipped:
-            command = f"  ({skip.command})" if skip.command else ""
-            yield 2, Text(shown(f"{skip.code}: no {', '.join(skip.missing)}{command}"), style="dim")
+    if not diagnosis.skipped:
+        return
+    yield 0, Text("")
+    yield 0, Text("Not looked at", style="bold")
+    missing: dict[str, list[str]] = {}
+    for skip in diagnosis.skipped:
+        command = f"  ({skip.command})" if skip.command else ""
+        missing.setdefault(", ".join(skip.missing) + command, []).append(skip.code)
+    told = "; ".join(f"{', '.join(codes)}: {what}" for what, codes in missing.items())
+    yield 2, Text(shown(told), style="dim")
