@@ -269,7 +269,7 @@ def _complaining(path: Path, failed: list[dict[str, Any]]) -> Iterator[None]:
         yield
     except DoctorError as error:
         told, code = error, 2
-    except Exception as error:
+    except Exception as error:  # a bug met in one run leaves the verdicts of the others standing
         told, code = _bug(error), 4
     else:
         return

@@ -14,7 +14,9 @@ from jsonschema import Draft202012Validator
 
 from rlhfdoctor import __version__
 from rlhfdoctor.cli import run_cli
-from rlhfdoctor.reports.json import dumps
+from rlhfdoctor.doctor import diagnose as diagnose_run
+from rlhfdoctor.reports.json import dumps, published
+from rlhfdoctor.runs import read_runs
 from tests.builders import FIXTURES, HEALTHY, log_history, write_jsonl, write_state
 
 SICK = sorted(
@@ -496,3 +498,10 @@ def test_explain_prints_a_rule_and_its_limits(capsys: pytest.CaptureFixture[str]
     assert code == 0
     assert "not verified" in out
     assert "KL002.ceiling = 5.0  (nats per response)" in out
+
+
+@pytest.mark.parametrize("name", ["grpo_late", "dpo_healthy", "grpo_killed"])
+def test_a_diagnosis_survives_json_and_back(name: str) -> None:
+    found = published(diagnose_run(read_runs(FIXTURES / name)[0]), 0)
+    once = dumps(found)
+    assert dumps(json.loads(once)) == once

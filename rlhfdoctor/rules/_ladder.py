@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from rlhfdoctor.measures import Batch, ladders
-from rlhfdoctor.model import Evidence, Finding, Location, Onset, Run, Skip
+from rlhfdoctor.measures import Batch, ladders, sample_evidence
+from rlhfdoctor.model import Finding, Onset, Run, Skip
 
 
 def measured(
@@ -46,17 +46,15 @@ def alarms(
         if bad is None:
             continue
         first, last = steps[bad], steps[-1]
-        evidence = Evidence(
-            kind="samples",
-            subject=subject,
-            observed=values[-1],
-            where=Location(first.source, line=first.items[0].line),
-            limit_low=low if below else None,
-            limit_high=high if above else None,
+        evidence = sample_evidence(
+            first,
+            last,
+            subject,
+            values[-1],
             unit=unit,
             estimator=estimator,
-            first_step=first.step,
-            last_step=last.step,
+            limit_low=low if below else None,
+            limit_high=high if above else None,
         )
         told = {
             "source": first.source,
