@@ -144,7 +144,19 @@ TREE: tuple[Ask, ...] = (
             unknown=_NO_UPDATE,
         ),
     ),
-    Ask("D", "Do two files remember different references?", ("REF001",), yes=_REFERENCE_MOVED),
+    Ask(
+        "D1",
+        "Was the policy apart from the reference before its first update?",
+        ("REF002",),
+        yes=Ends(
+            "wrong reference",
+            "probable",
+            "recompute against base and supervised model; restart with the right reference",
+            caveat="or log-probabilities that disagree; not recomputed",
+            leads=("REF002",),
+        ),
+    ),
+    Ask("D2", "Do two files remember different references?", ("REF001",), yes=_REFERENCE_MOVED),
     Ask("E", "Is there no reward spread in any group?", ("GRP001",), yes=_NO_SIGNAL),
     Ask(
         "G1",

@@ -55,17 +55,18 @@ def logged_until(rows: int, more: int, every: int = 1) -> Run:
         + [None] * more
         for name in METRICS
     }
-    return run_of(**{**columns, "lr": [1.0] * (rows + more)})
+    return run_of(log_offset=1, **{**columns, "lr": [1.0] * (rows + more)})
 
 
 @cache
 def findings_of_sick_runs() -> tuple[Finding, ...]:
-    """Findings of the fixtures, and of two illnesses that none of them has."""
+    """Findings of the fixtures, and of three illnesses that none of them has."""
+    apart = run_of(kl_ref_token=[0.5] * 12, log_offset=1)
     stuck = run_of(loss_total=[math.log(2)] * 12, dpo_margin=[0.0] * 12)
     broken = run_of(loss_total=[1.0] * 10 + [NAN] * 10)
     runs = [run for name in SICK for run in fixture(name)]
     found: list[Finding] = []
-    for run in (*runs, stuck, broken):
+    for run in (*runs, apart, stuck, broken):
         for rule in rules():
             outcome = judged(rule, run)
             found += [] if isinstance(outcome, Skip) else outcome

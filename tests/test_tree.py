@@ -58,6 +58,7 @@ def test_nothing_found_means_no_cause() -> None:
                      id="distance that the reward explains"),
         pytest.param([found("KL003")], "policy drift", id="distance that earns nothing"),
         pytest.param([found("KL005"), found("REF001")], "the reference moved", id="two references"),
+        pytest.param([found("REF002", 1, "warning")], "wrong reference", id="apart at the start"),
         pytest.param([found("ENT001")], "entropy collapse", id="entropy without repetition"),
         pytest.param([found("ENT001"), found("SMP001")], "repetition collapse", id="repetition"),
         pytest.param([found("LEN003"), found("RWD001", severity="warning")], "length explosion",
