@@ -290,7 +290,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
                 yield 2, reply
         for cause in diagnosis.causes:
             path = " > ".join(cause.path)
-            yield 2, Text(f"=>\t{cause.name} ({cause.confidence}): {cause.remedy}")
+            yield 2, Text(f"=> \t{cause.name} ({cause.confidence}): {cause.remedy}")
             yield 5, Text(path, style="dim")
     if diagnosis.rollback.needed:
         yield 0, Text("")
