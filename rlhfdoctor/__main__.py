@@ -1,6 +1,11 @@
 """``python -m rlhfdoctor``."""
 
-from rlhfdoctor.cli import main
+import sys
 
 if __name__ == "__main__":
-    main()
+    try:
+        from rlhfdoctor.cli import main
+
+        main()
+    except KeyboardInterrupt:  # before the command line could see to it
+        sys.exit(130)

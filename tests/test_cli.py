@@ -428,7 +428,7 @@ def listen_to_interrupts() -> None:
 def test_an_interrupt_exits_with_130() -> None:
     options = {"stdin": subprocess.PIPE, "preexec_fn": listen_to_interrupts}
     with process("samples", "-", **options) as waiting:
-        time.sleep(1.0)
+        time.sleep(2.0)
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(timeout=20) == 130
 
