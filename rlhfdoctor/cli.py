@@ -27,6 +27,7 @@ from rlhfdoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from rlhfdoctor.model import Diagnosis, Run, Severity
+    from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
 
 UsageError: Any = typer.BadParameter.__base__
@@ -93,7 +94,7 @@ Outputs = Annotated[
     typer.Option("--output", metavar="FORMAT=PATH", help="Also write a report (repeatable)."),
 ]
 CrashStep = Annotated[
-    int | None, typer.Option("--crash-step", min=0, help="Use this step instead of the onset.")
+    int | None, typer.Option("--crash-step", min=0, help="The crash step, where it is known.")
 ]
 
 
@@ -129,8 +130,9 @@ def diagnose(
 ) -> int:
     """Say what happened, when, why, and what to do."""
     _report(form)
+    limits = _limits(profile, settings)
     diagnoses = _diagnoses(
-        run, samples, dialect, mapping, profile, settings, run_number, crash_step=crash_step
+        run, samples, dialect, mapping, limits, run_number, crash_step=crash_step
     )
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
     _write_outputs(diagnoses, output, code)
@@ -200,8 +202,9 @@ def rollback(
     from rlhfdoctor.rollback import ladder
 
     _plain_format(form)
+    limits = _limits(profile, settings)
     diagnoses = _diagnoses(
-        run, samples, dialect, mapping, profile, settings, run_number, crash_step=crash_step
+        run, samples, dialect, mapping, limits, run_number, crash_step=crash_step
     )
     documents = []
     for diagnosis in diagnoses:
@@ -237,20 +240,18 @@ def gate(
     output: Outputs = None,
 ) -> int:
     """Judge runs for CI: one line a run, an exit code."""
-    from rlhfdoctor.profile import check_codes, load
+    from rlhfdoctor.profile import check_codes
     from rlhfdoctor.reports.json import dumps, envelope, published
     from rlhfdoctor.reports.terminal import gate_lines, write
 
     _plain_format(form)
     check_codes(require or ())
-    load(profile, settings or ())
+    limits = _limits(profile, settings)
     diagnoses: list[Diagnosis] = []
     failed: list[dict[str, Any]] = []
     for path in runs or [Path()]:
         with _complaining(path, failed):
-            diagnoses += _diagnoses(
-                path, samples, dialect, mapping, profile, settings, None, require=require or ()
-            )
+            diagnoses += _diagnoses(path, samples, dialect, mapping, limits, require=require or ())
     codes = [_verdict_code(item, fail_on or FailOn.critical) for item in diagnoses]
     code = _worst([*codes, *(item["exit_code"] for item in failed)])
     _write_outputs(diagnoses, output, code)
@@ -396,22 +397,25 @@ def _read(
     return [found[number - 1]]
 
 
+def _limits(profile: Path | None, settings: Sequence[str] | None) -> Profile:
+    from rlhfdoctor.profile import load
+
+    return load(profile, settings or ())
+
+
 def _diagnoses(
     path: Path,
     samples: Sequence[Path] | None,
     dialect: str | None,
     mapping: Sequence[str] | None,
-    profile: Path | None,
-    settings: Sequence[str] | None,
-    number: int | None,
+    limits: Profile,
+    number: int | None = None,
     *,
     require: Sequence[str] = (),
     crash_step: int | None = None,
 ) -> list[Diagnosis]:
     from rlhfdoctor import doctor
-    from rlhfdoctor.profile import load
 
-    limits = load(profile, settings or ())
     return [
         doctor.diagnose(run, limits, require=require, crash_step=crash_step)
         for run in _read(path, samples, dialect, mapping, number)

@@ -46,8 +46,8 @@ def diagnose(
 ) -> Diagnosis:
     """Judge one run.
 
-    require: codes of rules that must have looked beside the profile's list. crash_step: replaces
-    the onset in the rollback table.
+    require: codes of rules that must have looked beside the profile's list. crash_step: chooses
+    the row of the rollback table in the onset's place.
     """
     profile = profile or Profile()
     limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
@@ -297,7 +297,7 @@ def _interval(onset: Onset) -> str:
 
 
 def _had_learnt(causes: Sequence[Cause]) -> bool:
-    return not causes or causes[0].name not in (tree.NO_SIGNAL, tree.NO_UPDATE)
+    return not causes or causes[0].name not in tree.NOTHING_LEARNT
 
 
 def _cost(run: Run, onset: Onset | None) -> Cost | None:

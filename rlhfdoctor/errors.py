@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from types import ModuleType
 
 
@@ -22,6 +23,14 @@ class UnreadableRun(DoctorError):
 
 class BadProfile(DoctorError):
     """A profile or a ``--set`` names a rule or a limit that does not exist, or a wrong type."""
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return "; did you mean X?" where a known word is close (difflib's ratio), else nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def need(package: str, *, extra: str, purpose: str) -> ModuleType:

@@ -297,6 +297,7 @@ def sample_evidence(
     )
 
 
+@lru_cache(maxsize=1)
 def sample_fields(run: Run) -> frozenset[str]:
     """Return the names of the sample fields that hold anything at all."""
     counts = run.samples.select(pl.all().count()).collect().row(0, named=True)

@@ -6,12 +6,11 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from rlhfdoctor import registry
-from rlhfdoctor.errors import BadProfile
+from rlhfdoctor.errors import BadProfile, did_you_mean
 from rlhfdoctor.rules import Rule
 
 if sys.version_info >= (3, 11):
@@ -21,6 +20,9 @@ else:
 
 MOST = 1_000_000_000
 """Largest limit that a user may set."""
+
+CLOSE = 0.5
+"""How alike names must be to be suggested; codes are short."""
 
 _HINT = "rlhfdoctor explain CODE prints a rule's limits"
 
@@ -77,7 +79,9 @@ def limits_of(rule: Rule, overrides: Mapping[str, object]) -> Any:
     known = {item.name: getattr(limits, item.name) for item in fields(limits)}
     for name, value in overrides.items():
         if name not in known:
-            raise BadProfile(f"{rule.code} has no limit {name}{_close(name, known)}", _HINT)
+            raise BadProfile(
+                f"{rule.code} has no limit {name}{did_you_mean(name, known, CLOSE)}", _HINT
+            )
         whole = isinstance(known[name], int)
         known[name] = _limit(f"{rule.code}.{name}", value, whole=whole)
     return rule.limits(**known)
@@ -135,13 +139,8 @@ def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _rule(code: str) -> Rule:
     known = {rule.code: rule for rule in rules()}
     if code not in known:
-        raise BadProfile(f"no rule has the code {code}{_close(code, known)}", _HINT)
+        raise BadProfile(f"no rule has the code {code}{did_you_mean(code, known, CLOSE)}", _HINT)
     return known[code]
-
-
-def _close(word: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _literal(text: str) -> object:

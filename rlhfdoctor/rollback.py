@@ -26,7 +26,7 @@ from rlhfdoctor.model import (
     TableAnswer,
     Verdict,
 )
-from rlhfdoctor.tree import INTERRUPTED, NO_SIGNAL, NO_UPDATE
+from rlhfdoctor.tree import INTERRUPTED, NOTHING_LEARNT
 
 INITIAL = "initial model"
 
@@ -48,8 +48,6 @@ TABLE: tuple[TableRow, ...] = (
 )
 """The practitioners' table by crash step. Of 16 public collapses with a stated onset, 11 lie in the
 first row, 4 in the second, 1 in the third."""
-
-_NOT_RESUMABLE = (NO_SIGNAL, NO_UPDATE)
 
 
 def table_row(crash_step: int) -> TableRow:
@@ -222,7 +220,7 @@ def _reason(
         )
     else:
         parts.append(f'as the table\'s row "{answer.row}" says')
-    if cause in _NOT_RESUMABLE:
+    if cause in NOTHING_LEARNT:
         parts.append("nothing was learnt, so nothing is lost: restart after the fix")
     return "; ".join(parts)
 
@@ -243,7 +241,7 @@ def _changes(run: Run, row: TableRow, cause: str | None) -> tuple[Change, ...]:
         None if rate is None else float(f"{rate / 10:.3g}"),
         "a tenth: the practitioners' emergency step",
     )
-    if cause in _NOT_RESUMABLE:
+    if cause in NOTHING_LEARNT:
         return ()
     if row.change == "raise the KL penalty":
         beta = run.number("kl_coef")

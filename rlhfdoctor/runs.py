@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from collections import Counter, defaultdict
@@ -18,7 +17,7 @@ import polars as pl
 from rlhfdoctor import registry
 from rlhfdoctor.claims import Claim, by_run, claim, shown
 from rlhfdoctor.dialects import Dialect, Key, choose
-from rlhfdoctor.errors import DoctorError, UnreadableRun
+from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
 from rlhfdoctor.readers import Item
 from rlhfdoctor.readers._json import clean
@@ -240,12 +239,6 @@ def _check_keys(mapping: Mapping[str, Key], runs: Iterable[Run]) -> None:
                 f"--map: no log has the key {key}{did_you_mean(key, logged)}",
                 "rlhfdoctor inspect lists the keys of a run",
             )
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean X?" where a known word is close, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _dialect_named(name: str) -> Dialect:

@@ -51,6 +51,8 @@ OVER_OPTIMISATION = "reward over-optimisation"
 INTERRUPTED = "interrupted"
 NO_SIGNAL = "no learning signal"
 NO_UPDATE = "no weight update"
+NOTHING_LEARNT = (NO_SIGNAL, NO_UPDATE)
+"""Causes under which there is nothing to lose and nothing to go back to."""
 
 _OVER_OPTIMISED = Ends(
     OVER_OPTIMISATION,

@@ -22,24 +22,44 @@ def measured(
     return found
 
 
+def rewarded(run: Run, fewest: int) -> list[list[Batch]]:
+    """Return the sample files in which every response carries a finite reward."""
+    return [
+        ladder
+        for ladder in ladders(run, fewest)
+        if all(item.reward is not None for batch in ladder for item in batch.items)
+    ]
+
+
+def longest(steps: Sequence[Batch]) -> int:
+    """Return the greatest length of a file's responses: the limit, where they pile up there."""
+    return max(len(item.tokens) for batch in steps for item in batch.items)
+
+
 def alarms(
     run: Run,
     fewest: int,
     measure: Callable[[Batch], float | None],
     *,
+    wants: str | None,
     subject: str,
     unit: str,
     estimator: str | None = None,
     above: Callable[[float], float] | None = None,
     below: Callable[[float], float] | None = None,
     args: Callable[[Sequence[Batch]], Mapping[str, object]] = lambda steps: {},
-) -> Iterator[Finding]:
+) -> Iterator[Finding | Skip]:
     """Yield a critical finding for each sample file that is beyond its limit to the end.
 
-    above, below: the limit, given the measure of the file's first step. The template's arguments
-    are source, start, level, step (the first beyond), and ``args`` of the file's steps.
+    wants: what the responses must carry, for the skip where no file has two measurable steps; None
+    where something else was looked at. above, below: the limit, given the measure of the file's
+    first step. The template's arguments are source, start, level, step (the first beyond), and
+    ``args`` of the file's steps.
     """
-    for steps, values in measured(run, fewest, measure):
+    files = measured(run, fewest, measure)
+    if not files and wants is not None:
+        yield too_few(fewest, wants)
+    for steps, values in files:
         high = above(values[0]) if above else math.inf
         low = below(values[0]) if below else -math.inf
         bad = standing_from([not low <= value <= high for value in values])

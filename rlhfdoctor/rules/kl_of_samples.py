@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import alarms, measured, too_few
+from rlhfdoctor.rules._ladder import alarms
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,11 @@ def kl_of_samples(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for KL002 and KL003; recompute against the reference to confirm.
     """
-    if not measured(run, limits.fewest, lambda batch: batch.k1):
-        yield too_few(limits.fewest, "and log-probabilities of both models")
     yield from alarms(
         run,
         limits.fewest,
         lambda batch: batch.k1,
+        wants="and log-probabilities of both models",
         above=lambda start: limits.ceiling,
         subject="samples.logprobs - samples.ref_logprobs",
         unit="nats/token",

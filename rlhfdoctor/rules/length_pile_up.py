@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlhfdoctor.measures import ladders, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from, too_few
+from rlhfdoctor.rules._ladder import longest, onset_between, standing_from, too_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def length_pile_up(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if not files:
         yield too_few(limits.fewest, "and token ids")
     for ladder in files:
-        cap = max(len(item.tokens) for batch in ladder for item in batch.items)
+        cap = longest(ladder)
         shares = [batch.share_of_length(cap) for batch in ladder]
         if cap < limits.least or shares[0] >= limits.start:
             continue

@@ -7,7 +7,7 @@ from rlhfdoctor.measures import logged, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms as metric_alarms
-from rlhfdoctor.rules._ladder import alarms, measured, too_few
+from rlhfdoctor.rules._ladder import alarms
 from rlhfdoctor.series import start_level
 
 
@@ -51,12 +51,11 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             patience=limits.patience,
             args={"origin": "as logged"},
         )
-    elif not measured(run, limits.fewest, lambda batch: batch.perplexity):
-        yield too_few(limits.fewest, "and log-probabilities, or a logged perplexity")
     yield from alarms(
         run,
         limits.fewest,
         lambda batch: batch.perplexity,
+        wants=None if computed else "and log-probabilities, or a logged perplexity",
         below=lambda start: limits.fall * start,
         subject="samples.logprobs",
         unit="perplexity",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import alarms, measured, too_few
+from rlhfdoctor.rules._ladder import alarms
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,11 @@ def reference_perplexity(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for KL002 and KL003; recompute against the reference to confirm.
     """
-    if not measured(run, limits.fewest, lambda batch: batch.ref_perplexity):
-        yield too_few(limits.fewest, "and log-probabilities of the reference")
     yield from alarms(
         run,
         limits.fewest,
         lambda batch: batch.ref_perplexity,
+        wants="and log-probabilities of the reference",
         above=lambda start: limits.rise * start,
         subject="samples.ref_logprobs",
         unit="perplexity",

@@ -7,7 +7,7 @@ from statistics import fmean
 from rlhfdoctor.measures import Batch
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import alarms, measured, too_few
+from rlhfdoctor.rules._ladder import alarms
 from rlhfdoctor.text import loop
 
 
@@ -38,12 +38,11 @@ def repetition(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: go back to before it began; if the reward rises with the repeated phrase (RWD002) repair
     the reward, otherwise raise the KL penalty and put repetition among the rejected answers.
     """
-    if not measured(run, limits.fewest, lambda batch: batch.distinct_3):
-        yield too_few(limits.fewest, "of three words or more")
     yield from alarms(
         run,
         limits.fewest,
         lambda batch: batch.distinct_3,
+        wants="of three words or more",
         below=lambda start: limits.fall * start,
         subject="samples.response",
         unit="share of different 3-grams",

@@ -7,7 +7,6 @@ from statistics import fmean
 from rlhfdoctor.measures import (
     Batch,
     common,
-    ladders,
     logged,
     metric_evidence,
     sample_evidence,
@@ -15,6 +14,7 @@ from rlhfdoctor.measures import (
 )
 from rlhfdoctor.model import Evidence, Finding, Run, Skip
 from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._ladder import longest, rewarded
 from rlhfdoctor.series import correlation, end_level, start_level
 
 
@@ -51,11 +51,7 @@ def reward_follows_length(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: normalise the reward by length, penalise overlong answers (DAPO), use a token-level loss
     instead of a mean over each response (Dr. GRPO).
     """
-    files = [
-        ladder
-        for ladder in ladders(run, limits.fewest)
-        if all(item.reward is not None for batch in ladder for item in batch.items)
-    ]
+    files = rewarded(run, limits.fewest)
     within = _within(files)
     in_log = logged(run, "reward_raw_mean") and logged(run, "response_length_mean")
     if not in_log and within is None:
@@ -119,8 +115,4 @@ def _within(files: list[list[Batch]]) -> float | None:
 def _ends_at_limit(run: Run, files: list[list[Batch]], share: float) -> bool:
     if logged(run, "truncation_rate"):
         return end_level(track(run, "truncation_rate").values) > share
-    for ladder in files:
-        cap = max(len(item.tokens) for batch in ladder for item in batch.items)
-        if ladder[-1].share_of_length(cap) > share:
-            return True
-    return False
+    return any(ladder[-1].share_of_length(longest(ladder)) > share for ladder in files)

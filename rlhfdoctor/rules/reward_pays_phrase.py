@@ -1,16 +1,15 @@
 """One phrase that takes over the samples while the reward rises with it."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from rlhfdoctor.measures import Batch, ladders, sample_evidence
+from rlhfdoctor.measures import Batch, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._ladder import onset_between, standing_from, too_few
+from rlhfdoctor.rules._ladder import onset_between, rewarded, standing_from, too_few
 from rlhfdoctor.series import correlation
-from rlhfdoctor.text import count_ngrams
+from rlhfdoctor.text import count_ngrams, ngrams
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,7 @@ def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: repair the reward before anything else; a stronger KL penalty only delays it. Rescore
     late samples with a second reward model or a judge.
     """
-    files = [
-        ladder
-        for ladder in ladders(run, limits.fewest)
-        if all(item.reward is not None for batch in ladder for item in batch.items)
-    ]
+    files = rewarded(run, limits.fewest)
     if not files:
         yield too_few(limits.fewest, "and a finite reward each")
     for ladder in files:
@@ -106,7 +101,7 @@ def _paid(
 
 
 def _occurrences(words: list[str], phrase: tuple[str, ...]) -> int:
-    return Counter(zip(*(words[i:] for i in range(len(phrase))), strict=False))[phrase]
+    return sum(gram == phrase for gram in ngrams(words, len(phrase)))
 
 
 def _share(batch: Batch, phrase: tuple[str, ...]) -> float:
