@@ -196,7 +196,7 @@ def rollback(
     form: Format = "terminal",
 ) -> int:
     """Say which checkpoint to go back to, and why."""
-    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.json import one_or_runs
     from rlhfdoctor.reports.json import rollback as published
     from rlhfdoctor.reports.terminal import rollback_lines, write
     from rlhfdoctor.rollback import ladder
@@ -218,8 +218,7 @@ def rollback(
         lines = rollback_lines(diagnosis.rollback, rungs, suggest=suggest, name=name)
         _print(write(lines, _page(0)))
     if form == "json":
-        alone = documents[0] if len(documents) == 1 else {"runs": documents}
-        _print(dumps(envelope(0, alone)))
+        _print(one_or_runs(0, documents))
     return 0
 
 
@@ -287,14 +286,13 @@ def inspect(
     form: Format = "terminal",
 ) -> int:
     """Say how each file and key was understood."""
-    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.json import one_or_runs
     from rlhfdoctor.reports.terminal import inspect_lines, write
 
     _plain_format(form)
     documents = [_inspected(item) for item in _read(run, samples, dialect, mapping, None)]
     if form == "json":
-        alone = documents[0] if len(documents) == 1 else {"runs": documents}
-        _print(dumps(envelope(0, alone)))
+        _print(one_or_runs(0, documents))
     else:
         for document in documents:
             _print(write(inspect_lines(document), _page(0)))

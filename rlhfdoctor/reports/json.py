@@ -23,10 +23,14 @@ SCHEMA = 1
 @report("json")
 def json(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Print one diagnosis as one object, several under ``runs``."""
-    if len(diagnoses) == 1:
-        return dumps(published(diagnoses[0], page.exit_code))
-    runs = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
-    return dumps(envelope(page.exit_code, {"runs": runs}))
+    documents = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
+    return one_or_runs(page.exit_code, documents)
+
+
+def one_or_runs(exit_code: int, documents: Sequence[Document]) -> str:
+    """Serialise one document as it is, several under ``runs``."""
+    alone = documents[0] if len(documents) == 1 else {"runs": documents}
+    return dumps(envelope(exit_code, alone))
 
 
 def envelope(exit_code: int, document: Document) -> Document:
