@@ -28,5 +28,5 @@ $(BIN)/rlhfdoctor: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(BIN)/pytest: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,recompute]'
 	touch $@ $(BIN)/rlhfdoctor

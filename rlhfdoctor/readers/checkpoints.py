@@ -17,6 +17,7 @@ _WEIGHTS = {
     "safetensors": ("model*.safetensors",),
     "peft": ("adapter_model.safetensors", "adapter_model.bin"),
     "bin": ("pytorch_model*.bin",),
+    "pt": ("pytorch_model*.pt", "model*.pt"),
 }
 _LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors format itself
 
@@ -25,17 +26,17 @@ _LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors format itse
 def checkpoints(path: Path) -> Iterator[Item]:
     """Yield the folder as a checkpoint; no tensor is loaded.
 
-    Complete means: weights (every shard that an index names, each as long as its own header says),
-    a trainer_state.json, and no file of zero bytes. Missing optimizer state does not make it
-    incomplete: the weights can be gone back to. Links count as present and are not opened.
+    Loadable means: weights that are whole (every shard that an index names, each as long as its
+    own header says). Complete means: loadable, a trainer_state.json, and no file of zero bytes.
+    Missing optimizer state does not make it incomplete: the weights can be gone back to. Links
+    count as present and are not opened.
     """
     match = _STEP.fullmatch(path.name)
     if match is None:
         return
     files = {clean(file.name): file for file in path.iterdir() if file.is_file()}
-    missing = [
-        f"{name} is empty" for name, file in sorted(files.items()) if not file.stat().st_size
-    ]
+    empty = {name for name, file in files.items() if not file.stat().st_size}
+    missing = [f"{name} is empty" for name in sorted(empty) if _is_weights(name)]
     form = next(
         (form for form, globs in _WEIGHTS.items() if any(any(path.glob(glob)) for glob in globs)),
         "unknown",
@@ -56,6 +57,7 @@ def checkpoints(path: Path) -> Iterator[Item]:
             else:
                 missing.extend(f"no {shard}" for shard in sorted(shards - set(files)))
     loadable = bool(weights) and not missing
+    missing.extend(f"{name} is empty" for name in sorted(empty) if not _is_weights(name))
     if "trainer_state.json" not in files:
         missing.append("no trainer_state.json")
     yield Checkpoint(
@@ -72,7 +74,7 @@ def checkpoints(path: Path) -> Iterator[Item]:
 
 
 def _is_weights(name: str) -> bool:
-    return name.endswith((".safetensors", ".bin")) and name.startswith(
+    return name.endswith((".safetensors", ".bin", ".pt")) and name.startswith(
         ("model", "adapter_model", "pytorch_model")
     )
 

@@ -103,7 +103,6 @@ def test_complete(tmp_path: Path, files: dict[str, str | bytes | None], form: st
             "no weights",
             id="an optimizer is no weights",
         ),
-        pytest.param({"optimizer.pt": b""}, "optimizer.pt is empty", id="a zero-byte optimizer"),
         pytest.param({"model.safetensors": b""}, "model.safetensors is empty", id="empty weights"),
         pytest.param(
             {"model.safetensors": tensors(data=15)},
@@ -191,11 +190,17 @@ def test_without_a_trainer_state_the_weights_can_still_be_loaded(tmp_path: Path)
     assert (found.complete, found.loadable) == (False, True)
 
 
+def test_a_zero_byte_optimizer_leaves_the_weights_loadable(tmp_path: Path) -> None:
+    found = saved(tmp_path, {"optimizer.pt": b""})
+    assert found.missing == ("optimizer.pt is empty",)
+    assert (found.complete, found.loadable) == (False, True)
+
+
 def test_everything_that_is_missing_is_told(tmp_path: Path) -> None:
     found = saved(
         tmp_path, {"model.safetensors": None, "trainer_state.json": None, "optimizer.pt": b""}
     )
-    assert found.missing == ("optimizer.pt is empty", "no weights", "no trainer_state.json")
+    assert found.missing == ("no weights", "optimizer.pt is empty", "no trainer_state.json")
 
 
 def test_an_empty_folder_is_an_incomplete_checkpoint(tmp_path: Path) -> None:
