@@ -150,7 +150,8 @@ class Run:
     value, source, key, line, segment, wall_time). metrics: wide frame derived from it, one row a
     step, train columns under their vocabulary name, evaluation columns behind ``eval_``.
     samples: lazy frame with one column for each field of ``Sample``, plus source.
-    logged_steps: training rows that hold at least one known metric.
+    logged_steps: training rows that hold at least one known metric. scores: what was recomputed
+    (measures.SCORES), against ``references``. scans: what the checkpoints' weights are like.
     """
 
     path: str
@@ -171,6 +172,7 @@ class Run:
     config: Mapping[str, Setting] = field(default_factory=dict)
     log_offset: int = 0
     scores: pl.DataFrame | None = None
+    references: tuple[Mapping[str, object], ...] = ()
     scans: pl.DataFrame | None = None
     notes: tuple[Note, ...] = ()
 

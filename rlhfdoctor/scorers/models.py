@@ -250,6 +250,10 @@ def _gguf_scheme(path: Path) -> str:
 
 
 def _config(path: Path, trusted: Path | None) -> Any:
+    if path.suffix == ".gguf":
+        return transformers.AutoConfig.from_pretrained(
+            str(path.parent), gguf_file=path.name, local_files_only=True, trust_remote_code=False
+        )
     file = path / "config.json"
     if not file.is_file():
         raise UnreadableWeights(f"{path.name}: no config.json")
@@ -537,3 +541,17 @@ def is_model(path: Path) -> bool:
     if path.suffix == ".gguf":
         return path.is_file()
     return (path / "config.json").is_file() and not is_adapter(path)
+
+
+def is_packable(path: Path, trusted: Path | None) -> bool:
+    """Say whether sequences can be laid end to end for a model; no if it cannot be told."""
+    try:
+        return _is_packable(_config(path, trusted))
+    except UnreadableWeights:
+        return False
+
+
+def settings(path: Path) -> Mapping[str, Any]:
+    """Return the configuration of a model that the user named."""
+    found: Mapping[str, Any] = _config(path, None).to_dict()
+    return found
