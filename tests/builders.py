@@ -15,6 +15,7 @@ from rlhfdoctor.runs import OBSERVATIONS, SAMPLES
 from rlhfdoctor.vocabulary import METRICS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
+RUNS = sorted(path.parent.name for path in FIXTURES.glob("*/run_config.json"))
 HEALTHY = ("dpo_healthy", "grpo_healthy", "ppo_healthy", "rloo_healthy")
 
 Values = Sequence[float | None]

@@ -17,11 +17,9 @@ from rlhfdoctor.cli import run_cli
 from rlhfdoctor.doctor import diagnose as diagnose_run
 from rlhfdoctor.reports.json import dumps, published
 from rlhfdoctor.runs import read_runs
-from tests.builders import FIXTURES, HEALTHY, log_history, write_jsonl, write_state
+from tests.builders import FIXTURES, HEALTHY, RUNS, log_history, write_jsonl, write_state
 
-SICK = sorted(
-    path.name for path in FIXTURES.iterdir() if path.is_dir() and path.name not in HEALTHY
-)
+SICK = sorted({*RUNS} - {*HEALTHY})
 SCHEMA = json.loads(files("rlhfdoctor.reports").joinpath("schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
 

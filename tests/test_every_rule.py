@@ -14,12 +14,10 @@ from rlhfdoctor.profile import limits_of, rules
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.runs import read_runs
 from rlhfdoctor.vocabulary import METRICS
-from tests.builders import FIXTURES, HEALTHY, run_of
+from tests.builders import FIXTURES, HEALTHY, RUNS, run_of
 
 RULES = [pytest.param(rule, id=f"{rule.code} {rule.name}") for rule in rules()]
-SICK = sorted(
-    path.name for path in FIXTURES.iterdir() if path.is_dir() and path.name not in HEALTHY
-)
+SICK = sorted({*RUNS} - {*HEALTHY})
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {rule.code: {*rule.needs, *rule.any_of} & set(METRICS) for rule in rules()}
 """The columns of the log that each rule needs."""

@@ -10,9 +10,8 @@ import pytest
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.model import Diagnosis
 from rlhfdoctor.runs import read_runs
-from tests.builders import FIXTURES, HEALTHY, log_history, write_state
+from tests.builders import FIXTURES, HEALTHY, RUNS, log_history, write_state
 
-RUNS = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 LIMIT_BYTES = 20_000_000
 
 

@@ -14,7 +14,7 @@ from rlhfdoctor.claims import CONTAINERS
 from rlhfdoctor.errors import DoctorError, UnreadableRun
 from rlhfdoctor.model import Location, Run, Sample
 from rlhfdoctor.runs import read_runs, read_samples_as_run
-from tests.builders import FIXTURES, log_history, write_jsonl, write_state
+from tests.builders import FIXTURES, RUNS, log_history, write_jsonl, write_state
 
 Record = Mapping[str, Any]
 
@@ -1278,9 +1278,7 @@ def test_sources_tell_reader_dialect_and_rows() -> None:
         assert found["bad_samples.jsonl"] == ("samples", None, sum(1 for _ in lines))
 
 
-@pytest.mark.parametrize(
-    "name", sorted(folder.name for folder in FIXTURES.iterdir() if folder.is_dir())
-)
+@pytest.mark.parametrize("name", RUNS)
 def test_every_fixture_is_one_run_whose_record_gives_its_table(name: str) -> None:
     run = only(FIXTURES / name)
     assert run.name == name
