@@ -23,6 +23,7 @@ from rlhfdoctor.model import (
 )
 from rlhfdoctor.profile import Profile, limits_of, rules
 from rlhfdoctor.rollback import suggest
+from rlhfdoctor.rules import RECOMPUTE
 from rlhfdoctor.series import end_level
 
 CORROBORATING = ("kl", "entropy", "length", "text", "logp", "accuracy", "reward")
@@ -34,6 +35,9 @@ FEWEST_ROWS = 10
 """Logged rows below which no run can be called healthy."""
 
 DISTANCE_RULES = ("KL002", "KL003", "KL005", "ENT001", "PPL001")
+UPDATE_RULES = ("UPD001", "UPD002", "CKP003")
+"""Rules that tell whether weights were updated. An adapter that is zero (CKP006) was not; one that
+is not may have been trained before this run."""
 PREFERENCE_RULES = ("DPO001", "DPO002", "DPO003", "UPD002")
 
 
@@ -157,7 +161,7 @@ def _unanswered(
     if profile.require is None:
         if "NUM001" not in looked:
             missing.append("non-finite values (NUM001)")
-        if not looked & {"UPD001", "UPD002"}:
+        if not looked & {*UPDATE_RULES} and not _found("CKP006", findings):
             missing.append("weight updates (UPD001)")
         if _is_preference(run):
             if "loss_total" not in run.columns or not looked & set(PREFERENCE_RULES):
@@ -167,6 +171,10 @@ def _unanswered(
     required = (*(profile.require or ()), *require)
     missing.extend(f"{code} (required)" for code in required if code not in looked)
     return tuple(missing)
+
+
+def _found(code: str, findings: Sequence[Finding]) -> bool:
+    return any(finding.code == code for finding in findings)
 
 
 def _is_preference(run: Run) -> bool:
@@ -268,9 +276,12 @@ def _next_step(
     """Return the one command that tells the most about what is still open."""
     where = _quoted(run.path)
     commands = [skip.command for skip in skipped if skip.command]
-    if commands and verdict in ("inconclusive", "healthy"):
-        also = f" (or {commands[-1]})" if commands[-1] != commands[0] else ""
-        return f"rlhfdoctor diagnose {where} {commands[0]}{also}"
+    units = [command for command in commands if command != RECOMPUTE]
+    if units and verdict in ("inconclusive", "healthy"):
+        also = f" (or {units[-1]})" if units[-1] != units[0] else ""
+        return f"rlhfdoctor diagnose {where} {units[0]}{also}"
+    if commands and verdict == "inconclusive":
+        return f"rlhfdoctor diagnose {where} {commands[0]}"
     if verdict not in ("collapsed", "degraded"):
         return f"rlhfdoctor inspect {where}"
     cited = [

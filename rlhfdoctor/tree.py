@@ -126,7 +126,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "B",
         "Is any number not finite?",
-        ("NUM001",),
+        ("NUM001", "CKP002"),
         yes=Ends(
             "non-finite values",
             "confirmed",
@@ -136,7 +136,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "C",
         "Did the weights never move?",
-        ("UPD001", "UPD002"),
+        ("UPD001", "UPD002", "CKP003", "CKP006"),
         yes=Ask(
             "C1",
             "Is there no reward spread in any group?",
