@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,9 @@ def _torch(file: Path, form: str) -> Iterator[tuple[str, Tensor]]:
     import torch
 
     try:
-        loaded = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
+        with warnings.catch_warnings():  # of other pickle protocols: refused or read all the same
+            warnings.simplefilter("ignore")
+            loaded = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
     except pickle.UnpicklingError as error:
         foreign = ", ".join(_foreign(file)) or "classes that are no tensors"
         raise UnreadableWeights(

@@ -2,17 +2,11 @@ import pytest
 
 from rlhfdoctor.model import Run
 from tests.builders import clear, only, run_of, scanned, skipped, unread
+from tests.rules.shapes import halves
 
 NAN = {"finite": False, "non_finite": 1, "first_non_finite": "w", "norm": None}
 FLAT = [1.0, 1.1] * 15
 """A column that shows no update."""
-
-
-def falling(errors: float) -> list[float]:
-    """30 rows whose halves differ by this many standard errors (normal scores are not needed)."""
-    spread = (15 / 14 * 2 / 15) ** 0.5  # of the difference of two means of +-1, 15 rows each
-    half = [1.0, -1.0] * 7 + [0.0]
-    return [*half, *(value - errors * spread for value in half)]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +63,7 @@ def test_it_needs_no_log() -> None:
 )
 def test_a_trend_in_the_log_puts_the_saves_at_fault(errors: float, trained: bool) -> None:
     scans = [scanned(10, hash="a"), scanned(20, hash="a")]
-    run = run_of(scans=scans, loss_total=falling(errors))
+    run = run_of(scans=scans, loss_total=halves(errors))
     assert clear("CKP003", run) is trained
     assert clear("CKP007", run) is not trained
     assert not clear("CKP003", run, standard_errors=errors + 0.1)
