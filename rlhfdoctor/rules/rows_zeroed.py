@@ -10,9 +10,9 @@ from rlhfdoctor.rules import rule
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many rows may become zero."""
+    """How many rows must become zero."""
 
-    rows: int = 0  # more all-zero rows than in the previous checkpoint
+    rows: int = 1  # all-zero rows more than in the previous checkpoint
 
 
 @rule(
@@ -39,7 +39,7 @@ def rows_zeroed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         yield Skip("", ("the weights of two comparable checkpoints",))
         return
     for before, item in pairs:
-        if item.zero_rows > before.zero_rows + limits.rows:
+        if item.zero_rows >= before.zero_rows + limits.rows:
             new = item.first_zero_row != before.first_zero_row
             yield Finding(
                 "warning",
@@ -49,7 +49,7 @@ def rows_zeroed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                         float(item.zero_rows),
                         before=before,
                         unit="rows",
-                        limit_high=float(before.zero_rows + limits.rows),
+                        limit_high=float(before.zero_rows + limits.rows - 1),
                         tensor=item.first_zero_row if new else None,
                     ),
                 ),

@@ -42,7 +42,7 @@ def weights_jump(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         yield Skip("", ("finite weights of two comparable checkpoints",))
         return
     for before, item in pairs:
-        limit = limits.adapter if item.adapter else limits.factor
+        limit = max(1.0, limits.adapter if item.adapter else limits.factor)
         ratio = (item.norm or 0.0) / (before.norm or 1.0)
         if not 1 / limit <= ratio <= limit:
             yield Finding(

@@ -40,7 +40,7 @@ def test_only_new_rows_of_zeros_count(counts: list[int], zeroed: bool) -> None:
         assert clear("CKP005", run)
 
 
-@pytest.mark.parametrize(("rows", "found"), [(3, False), (2, True)])
+@pytest.mark.parametrize(("rows", "found"), [(4, False), (3, True)])
 def test_the_limit_is_the_users(rows: int, found: bool) -> None:
     run = run_of(scans=[scanned(10, zero_rows=1), scanned(20, zero_rows=4)])
     assert clear("CKP005", run, rows=rows) is not found

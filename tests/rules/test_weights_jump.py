@@ -51,6 +51,13 @@ def test_the_limits_are_the_users() -> None:
     assert not clear("CKP004", run_of(scans=adapters), adapter=1.05)
 
 
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.0])
+def test_a_factor_below_1_allows_no_change_at_all(factor: float) -> None:
+    same = run_of(scans=[scanned(10), scanned(20)])
+    assert clear("CKP004", same, factor=factor)
+    assert not clear("CKP004", run_of(scans=[scanned(10), scanned(20, norm=11.0)]), factor=factor)
+
+
 def test_a_jump_is_dated_between_the_two_checkpoints() -> None:
     scans = [scanned(10), scanned(20, norm=10.1), scanned(30, norm=40.4), scanned(40, norm=40.5)]
     finding = only("CKP004", run_of(scans=scans, log_offset=1))
