@@ -25,8 +25,8 @@ from rlhfdoctor.scorers.weights import UnreadableWeights
 if TYPE_CHECKING:
     from torch import Tensor
 
-Progress = Callable[[int, int], None]
-"""Told the bytes of weights read so far, and those of all checkpoints."""
+Progress = Callable[[str, int, int], None]
+"""Told the checkpoint, the bytes of weights read so far, and those of all checkpoints."""
 
 CHUNK = 1 << 22
 """Values that are made wider at once: 16 MiB as float32."""
@@ -38,7 +38,7 @@ ZERO_AT_START = ("lora_B", "lora_embedding_A")
 """Matrices that PEFT initialises with zeros; the other one of the pair is random."""
 
 
-def scan(run: Run, progress: Progress | None = None) -> Run:
+def scan(run: Run, progress: Progress = lambda what, done, total: None) -> Run:
     """Return the run with ``scans`` filled in, one row a checkpoint (``measures.SCANS``).
 
     A checkpoint that cannot be read has a row with an error and a note; the others are read all the
@@ -59,15 +59,14 @@ def scan(run: Run, progress: Progress | None = None) -> Run:
             read = _Read()
             for name, tensor in weights.tensors(folder, trusted=root):
                 read.add(name, tensor)
-                if progress is not None:
-                    progress(sum(sizes[:place]) + min(read.done, sizes[place]), sum(sizes))
+                done = sum(sizes[:place]) + min(read.done, sizes[place])
+                progress(checkpoint.name, done, sum(sizes))
             rows.append(known | read.row(folder, root))
         except Exception as error:  # a damaged pickle may raise anything: the next is still read
             why = _why(folder, error)
             rows.append(known | {"error": why})
             notes.append(Note(checkpoint.path, f"weights not scanned: {why}", unread=True))
-        if progress is not None:
-            progress(sum(sizes[: place + 1]), sum(sizes))
+        progress(checkpoint.name, sum(sizes[: place + 1]), sum(sizes))
     return replace(run, scans=pl.DataFrame(rows, schema=SCANS), notes=(*run.notes, *notes))
 
 

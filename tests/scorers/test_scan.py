@@ -399,13 +399,14 @@ def test_progress_ends_at_the_bytes_of_all_weights(tmp_path: Path) -> None:
     saved(tmp_path, 30, made())
     names = [f"checkpoint-{step}" for step in (10, 20, 30)]
     found = [Checkpoint(step, name, name) for step, name in zip((10, 20, 30), names, strict=True)]
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
     run = replace(run_of(checkpoints=found), path=str(tmp_path))
-    scan(run, lambda done, total: told.append((done, total)))
+    scan(run, lambda what, done, total: told.append((what, done, total)))
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in names]
-    assert {total for _, total in told} == {sum(sizes)}
+    assert {total for _, _, total in told} == {sum(sizes)}
     assert told == sorted(told)
-    assert told[-1][0] == sum(sizes)
+    assert [name for name in names if name in {what for what, _, _ in told}] == names
+    assert told[-1][1] == sum(sizes)
 
 
 def test_without_torch_the_user_is_told_what_to_install(
