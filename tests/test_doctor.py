@@ -1,11 +1,14 @@
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from rlhfdoctor.doctor import diagnose, gather, settle
+from rlhfdoctor.measures import SCORES
 from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Note, Onset, Severity, Source
 from rlhfdoctor.profile import Profile
+from rlhfdoctor.rules import available
 from tests.builders import run_of, scanned, unread
 
 CALM = [0.01 * index for index in range(1, 31)]
@@ -242,3 +245,11 @@ def test_weights_are_asked_for_where_nothing_else_tells(columns: dict[str, Any],
     scanned_in_vain = diagnose(replace(run, scans=run_of(scans=[unread(10)]).scans))
     told = {skip.command for skip in scanned_in_vain.skipped if skip.missing == ("scans",)}
     assert told == {None}
+
+
+def test_a_recomputation_is_there_once_it_has_rows() -> None:
+    run = run_of()
+    none, row = pl.DataFrame(schema=SCORES), pl.DataFrame([{"step": 10}], schema=SCORES)
+    assert not available(run, "scores", 0)
+    assert not available(replace(run, scores=none), "scores", 0)
+    assert available(replace(run, scores=row), "scores", 0)
