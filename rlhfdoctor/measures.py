@@ -24,63 +24,6 @@ ROUNDING = 0.01
 LARGEST_EXPONENT = 700.0
 """Largest x whose exp(x) a float holds."""
 
-_POSITIONS = {
-    "first": pl.Int64,
-    "last": pl.Int64,
-    "tokens": pl.Int64,
-    "policy": pl.Float64,
-    "reference": pl.Float64,
-    "kl": pl.Float64,
-}
-
-SCORES: dict[str, pl.DataType | type[pl.DataType]] = {
-    "reference": pl.String,
-    "checkpoint": pl.String,
-    "step": pl.Int64,
-    "role": pl.String,
-    "samples_file": pl.String,
-    "part": pl.String,
-    "samples": pl.Int64,
-    "on_policy": pl.Boolean,
-    "tokens": pl.Int64,
-    "mean_length": pl.Float64,
-    "kl_ref_token_exact": pl.Float64,
-    "interval_low": pl.Float64,
-    "interval_high": pl.Float64,
-    "kl_ref_response_exact": pl.Float64,
-    "kl_k1_token": pl.Float64,
-    "kl_k3_token": pl.Float64,
-    "kl_k1_response": pl.Float64,
-    "entropy_token": pl.Float64,
-    "perplexity_policy": pl.Float64,
-    "perplexity_reference": pl.Float64,
-    "logprob_response_policy": pl.Float64,
-    "logprob_response_reference": pl.Float64,
-    "reward": pl.Float64,
-    "margin": pl.Float64,
-    "margin_nats": pl.Float64,
-    "accuracy": pl.Float64,
-    "logprob_gap": pl.Float64,
-    "kl_k1_file": pl.Float64,
-    "noise_floor": pl.Float64,
-    "below_floor": pl.Boolean,
-    "dtype": pl.String,
-    "stored": pl.String,
-    "seconds": pl.Float64,
-    "perplexity_by_position": pl.List(pl.Struct(_POSITIONS)),
-}
-"""Columns of ``Run.scores``: one row a checkpoint, reference, sample file and part.
-
-role: "policy", or "reference" for the reference's own row. part: "response", or "chosen" and
-"rejected" of pairs. kl_*_token: nats a token, token-weighted; interval: 95 %, samples of one prompt
-as one. kl_*_response: nats, summed over a response, mean. k1 and k3 are unbiased only on policy.
-perplexity_*: of these tokens, token-weighted. logprob_response_*: nats, summed over a response,
-mean. reward, margin: nats x beta; accuracy: share of pairs with a positive margin. logprob_gap:
-mean distance of the file's own log-probabilities from these, nats a token. kl_k1_file: k1 by the
-file's own log-probabilities of both models, nats a token. below_floor: the KL cannot be told from
-zero. perplexity_by_position: by ranges of positions in the response, counted from 1.
-"""
-
 SIGNS = (
     "kl_ref_token",
     "kl_ref_response",

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.measures import SCORES
 from rlhfdoctor.model import Checkpoint, Note, Run
 from rlhfdoctor.scorers import batches, models
 from rlhfdoctor.scorers.batches import Batch
@@ -39,6 +38,7 @@ from rlhfdoctor.scorers.sequences import (
     tokenizer,
 )
 from rlhfdoctor.scorers.weights import UnreadableWeights, is_adapter
+from rlhfdoctor.scores import SCORES
 
 DTYPES = {
     "float32": torch.float32,
