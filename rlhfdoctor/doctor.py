@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
-from rlhfdoctor import tree
+from rlhfdoctor import scores, tree
 from rlhfdoctor.measures import batches, ladders, logged, track
 from rlhfdoctor.model import (
     SEVERITIES,
@@ -34,8 +34,8 @@ accuracy; reward."""
 FEWEST_ROWS = 10
 """Logged rows below which no run can be called healthy."""
 
-DISTANCE_RULES = ("KL002", "KL003", "KL005", "ENT001", "PPL001")
-UPDATE_RULES = ("UPD001", "UPD002", "CKP003")
+DISTANCE_RULES = ("KL002", "KL003", "KL005", "KL006", "ENT001", "PPL001", "PPL003")
+UPDATE_RULES = ("UPD001", "UPD002", "CKP003", "REF006")
 """Rules that tell whether weights were updated. An adapter that is zero (CKP006) was not; one that
 is not may have been trained before this run."""
 PREFERENCE_RULES = ("DPO001", "DPO002", "DPO003", "UPD002")
@@ -90,6 +90,7 @@ def diagnose(
         causes=causes,
         rollback=plan,
         cost=_cost(run, onset) if verdict == "collapsed" and _had_learnt(causes) else None,
+        references=scores.references(run),
         notes=run.notes,
     )
 
@@ -234,11 +235,15 @@ def _headline(
     on_path = [item for item in telling if item.code in path]
     said: dict[str, str] = {}
     for finding in on_path or telling:
+        if finding.code == "KL006" and len(on_path or telling) > 1:
+            continue
         said.setdefault(finding.signal, finding.summary)
     order = {signal: rank for rank, signal in enumerate(CORROBORATING)}
     parts = [said[signal] for signal in sorted(said, key=lambda s: order.get(s, -1))]
     since = f"Since step {onset.step}{_interval(onset)}: " if onset else ""
-    return since + ", ".join(parts[:5])
+    again = [item.summary for item in telling if item.code == "KL006"]
+    confirmed = f"; confirmed by recomputation: {again[0]}" if again else ""
+    return since + ", ".join(parts[:5]) + confirmed
 
 
 def _vitals(run: Run) -> Iterator[str]:

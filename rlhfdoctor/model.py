@@ -387,5 +387,6 @@ class Diagnosis:
     causes: tuple[Cause, ...]
     rollback: RollbackPlan
     cost: Cost | None = None
+    references: tuple[Mapping[str, object], ...] = ()
     backtest: tuple[Mapping[str, object], ...] = ()
     notes: tuple[Note, ...] = ()

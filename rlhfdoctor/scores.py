@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -148,12 +148,15 @@ def rows(run: Run, *, role: str = "policy") -> list[Score]:
 
 
 def ladders(run: Run, reference: str, part: str = "response") -> list[list[Score]]:
-    """Return, for each sample file, its rows against one reference, steps ascending."""
+    """Return, for each sample file, its rows against one reference, steps ascending.
+
+    Files that reach further come first.
+    """
     files: dict[str, list[Score]] = defaultdict(list)
     for row in rows(run):
         if row["reference"] == reference and row["part"] == part:
             files[row["samples_file"]].append(row)
-    return list(files.values())
+    return sorted(files.values(), key=lambda ladder: -ladder[-1]["step"])
 
 
 def starts(run: Run, reference: str, samples_file: str) -> Score | None:
@@ -173,6 +176,23 @@ def held(run: Run) -> tuple[Held, ...]:
     return tuple(
         Held(name, _started(run, name), tuple(_comparisons(run, name)), _first(run, name))
         for name in names
+    )
+
+
+def references(run: Run) -> tuple[Mapping[str, object], ...]:
+    """Return what is known of each reference, for reports."""
+    told = {str(item["name"]): item for item in run.references}
+    return tuple(
+        {
+            **told.get(item.name, {"name": item.name}),
+            "training_started_from_it": item.started,
+            "matches_logged_kl": item.matches,
+            "kl_first_checkpoint": item.first,
+            "comparisons": [
+                {**asdict(found), "agrees": found.agrees} for found in item.comparisons
+            ],
+        }
+        for item in held(run)
     )
 
 

@@ -74,7 +74,6 @@ def _moved(run: Run, item: Held, limits: Limits) -> Finding | None:
             "checkpoint": worst.checkpoint,
         },
         onset=Onset(at, at if earliest is None else min(earliest, at), at),
-        alone=True,
     )
 
 

@@ -84,7 +84,6 @@ def reference_recaptured(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 "reference": reference.name,
             },
             onset=Onset(step, step, step),
-            alone=True,
         )
         return
 

@@ -67,5 +67,4 @@ def _finding(run: Run, origin: Held, apart: list[Comparison], others: list[str])
             "matched": f"; it matches {', '.join(others)}" if others else "",
         },
         onset=Onset(at, at, at),
-        alone=True,
     )
