@@ -339,8 +339,9 @@ def recompute(
     from rlhfdoctor.reports.json import recomputed
 
     _table_format(form)
-    _outputs(output, _table_format)
     documents, found = [], _read(run, samples, dialect, mapping, run_number)
+    for _, path in _outputs(output, _table_format):
+        _check_writable(Path(path), found)
     for item in found:
         options = _scoring(
             dtype=dtype,
@@ -671,8 +672,7 @@ def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None,
 
 def _write(path: Path, text: str, runs: Sequence[Run]) -> None:
     """Write a report, never over a file of a run and never through a link."""
-    if any(_is_source(path, run) for run in runs):
-        raise DoctorError(f"{path} is a file of the run", "name another file for the report")
+    _check_writable(path, runs)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK, 0o666)
         with open(handle, "w", encoding="utf-8") as file:
@@ -682,6 +682,14 @@ def _write(path: Path, text: str, runs: Sequence[Run]) -> None:
         raise DoctorError(
             f"cannot write {path}: {told}", "name a file that can be written"
         ) from error
+
+
+def _check_writable(path: Path, runs: Sequence[Run]) -> None:
+    """Refuse a path that a report could not be written to, before any long work."""
+    if any(_is_source(path, run) for run in runs):
+        raise DoctorError(f"{path} is a file of the run", "name another file for the report")
+    if not path.parent.is_dir():
+        raise DoctorError(f"cannot write {path}: no such folder", "name a file in a folder")
 
 
 def _is_source(path: Path, run: Run) -> bool:

@@ -179,6 +179,7 @@ def with_scores(run: Run, found: Sequence[Recomputed]) -> tuple[Run, list[Recomp
             scores=_joined(run.scores, item.scores, _SCORED),
             scans=_joined(run.scans, item.scans, ["checkpoint"]),
             references=(*run.references, *item.references),
+            notes=_noted(run.notes, item.notes),
         )
     return run, own
 
@@ -192,6 +193,11 @@ def _belongs(item: Recomputed, run: Run) -> bool:
     scored = {*policies, *item.scans["checkpoint"]}
     there = {checkpoint.name for checkpoint in run.checkpoints}
     return bool(scored & there) or (item.name == run.name and not (scored and there))
+
+
+def _noted(known: Sequence[Note], more: Sequence[Note]) -> tuple[Note, ...]:
+    told = {(note.where, note.text) for note in known}
+    return (*known, *(note for note in more if (note.where, note.text) not in told))
 
 
 def _joined(

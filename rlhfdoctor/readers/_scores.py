@@ -11,6 +11,7 @@ import polars as pl
 
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.measures import SCANS
+from rlhfdoctor.model import Note
 from rlhfdoctor.readers._json import loads
 from rlhfdoctor.scores import SCORES
 
@@ -28,6 +29,7 @@ class Recomputed:
     scores: pl.DataFrame
     scans: pl.DataFrame
     references: tuple[Mapping[str, object], ...]
+    notes: tuple[Note, ...]
 
 
 def read_scores(path: Path) -> list[Recomputed]:
@@ -52,7 +54,10 @@ def _recomputed(document: object, path: Path) -> Recomputed:
         scans = _frame([dict(row) for row in _list(document.get("scans", []))], SCANS)
         references = tuple(dict(item) for item in _list(document.get("references", [])))
         name = str(document["run"]["id"])
-        return Recomputed(path, name, _frame(rows, SCORES), scans, references)
+        notes = tuple(
+            Note(str(item["where"]), str(item["text"])) for item in _list(document.get("notes", []))
+        )
+        return Recomputed(path, name, _frame(rows, SCORES), scans, references, notes)
     except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
         told = f"{type(error).__name__}: {error}".splitlines()[0][:120]
         raise DoctorError(f"--scores {path}: holds no recomputation ({told})", HINT) from error

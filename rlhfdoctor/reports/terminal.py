@@ -254,7 +254,9 @@ def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
 def recompute_lines(document: Mapping[str, Any], width: int = 0) -> Iterator[Line]:
     """Yield a recomputation: its references, its tables, its scans, its notes."""
     told = document["run"]
-    yield 0, Text(shown(f"{told['id']}: {len(document['scans'])} checkpoints scanned"))
+    sound = all(scan["finite"] and not scan["error"] for scan in document["scans"])
+    scanned = f"{len(document['scans'])} checkpoints scanned" + (", all finite" if sound else "")
+    yield 0, Text(shown(f"{told['id']}: {scanned if document['scans'] else 'no checkpoints'}"))
     for scan in document["scans"]:
         if scan["error"]:
             yield 2, Text(shown(f"{scan['checkpoint']}: {scan['error']}"), style="yellow")

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -530,7 +531,7 @@ def _climb(
 ) -> None:
     """Score the checkpoints one after the other; the next is read while one is scored."""
     model: models.Model | None = known[0].base
-    for rung, following in zip(ladder, [*ladder[1:], None], strict=True):
+    for rung, following in zip_longest(ladder, ladder[1:]):
         inside = [item for item in laid if _belongs(item.sets, rung)]
         if not inside:
             continue
