@@ -27,8 +27,10 @@ def policy_never_moved(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
     check that the checkpoint holds the trained weights.
     """
     reference = principal(run)
-    scored = [row for ladder in ladders(run, reference.name) for row in ladder] if reference else []
-    scored += ladders(run, reference.name, "chosen")[0] if reference and not scored else []
+    scored = []
+    if reference is not None:
+        both = (*ladders(run, reference.name), *ladders(run, reference.name, "chosen"))
+        scored = [row for ladder in both for row in ladder]
     if not scored:
         yield Skip("", ("a scored checkpoint",))
         return
