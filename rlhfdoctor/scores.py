@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from statistics import median
 from typing import Any
 
 import polars as pl
 
-from rlhfdoctor.measures import locate, silent_since
+from rlhfdoctor.measures import finite_rows, locate, silent_since, track
 from rlhfdoctor.model import Evidence, Location, Onset, Run
 
 _POSITIONS = {
@@ -84,6 +86,22 @@ scatter as much. [H]"""
 NEAR_TOKEN = 0.02
 """Nats a token by which they may differ in any case. [H]"""
 
+AROUND = 2
+"""Logged rows on each side of one that are looked at to tell a level from a spike."""
+
+_MEASURED = (
+    "mean_length",
+    "kl_ref_token_exact",
+    "kl_ref_response_exact",
+    "kl_k1_token",
+    "kl_k3_token",
+    "kl_k1_response",
+    "perplexity_policy",
+    "perplexity_reference",
+    "noise_floor",
+)
+"""Columns in which a number that is missing is no better than NaN."""
+
 Score = Mapping[str, Any]
 """One row of ``Run.scores``."""
 
@@ -93,7 +111,7 @@ class Comparison:
     """The trainer's own KL at a checkpoint beside the recomputed one, same estimator, same unit.
 
     metric: the logged column. limit: by how much they may differ. exact: KL over the whole
-    vocabulary, nats a token.
+    vocabulary, nats a token. scale: tokens of the logged unit, 1 or the mean length.
     """
 
     step: int
@@ -107,11 +125,31 @@ class Comparison:
     limit: float
     samples_file: str
     checkpoint: str
+    scale: float
+
+    @property
+    def level(self) -> float:
+        """The exact KL in the logged unit."""
+        return self.exact * self.scale
+
+    @property
+    def apart(self) -> float:
+        """By how much the logged number leaves what the estimator and the exact KL span.
+
+        On fresh samples the estimator scatters; k3 even lies below the KL until it spikes.
+        """
+        low, high = sorted((self.recomputed, self.level))
+        return max(low - self.logged, self.logged - high, 0.0)
 
     @property
     def agrees(self) -> bool:
         """Whether the two are the same number."""
-        return abs(self.logged - self.recomputed) <= self.limit
+        return self.apart <= self.limit
+
+    @property
+    def telling(self) -> bool:
+        """Whether the numbers are far enough from zero for the comparison to tell anything."""
+        return max(abs(self.logged), self.recomputed) > self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +169,33 @@ class Held:
     def matches(self) -> bool | None:
         """Whether the trainer's KL was measured against it; None where nothing could be compared.
 
-        Comparisons in which both numbers are next to zero tell nothing.
+        Most comparisons count: a sound log scatters, too. Those in which both numbers are next to
+        zero tell nothing.
         """
-        telling = [
-            item for item in self.comparisons if max(abs(item.logged), item.recomputed) > item.limit
-        ]
-        return all(item.agrees for item in telling) if telling else None
+        telling = [item for item in self.comparisons if item.telling]
+        return 2 * sum(item.agrees for item in telling) > len(telling) if telling else None
 
 
 def rows(run: Run, *, role: str = "policy") -> list[Score]:
     """Return the rows of ``run.scores`` of one role, steps ascending."""
     if run.scores is None:
         return []
-    found = run.scores.filter(pl.col("role") == role).sort("step", maintain_order=True)
+    found = run.scores.filter((pl.col("role") == role) & pl.col("step").is_not_null())
+    found = found.sort("step", maintain_order=True).with_columns(
+        pl.col(*_MEASURED).fill_null(math.nan)
+    )
     return [*found.to_dicts()]
+
+
+def measured(ladder: Sequence[Score], name: str) -> list[Score]:
+    """Return the rows of a ladder in which a number is finite; weights of NaN score NaN."""
+    return [row for row in ladder if math.isfinite(row[name])]
+
+
+def unmeasured(ladder: Sequence[Score], name: str) -> tuple[str, ...]:
+    """Say, as what a rule misses, that the last checkpoint of a ladder has no finite number."""
+    last = ladder[-1]
+    return () if math.isfinite(last[name]) else (f"a finite {name} of {last['checkpoint']}",)
 
 
 def ladders(run: Run, reference: str, part: str = "response") -> list[list[Score]]:
@@ -160,9 +211,10 @@ def ladders(run: Run, reference: str, part: str = "response") -> list[list[Score
 
 
 def starts(run: Run, reference: str, samples_file: str) -> Score | None:
-    """Return the reference's own row on a file: where the policy began."""
+    """Return the reference's own row on the responses of step 0: where the policy began."""
     for row in rows(run, role="reference"):
-        if row["reference"] == reference and row["samples_file"] == samples_file:
+        at = (row["reference"], row["samples_file"], row["part"])
+        if at == (reference, samples_file, "response") and row["on_policy"]:
             return row
     return None
 
@@ -189,19 +241,38 @@ def references(run: Run) -> tuple[Mapping[str, object], ...]:
             "matches_logged_kl": item.matches,
             "kl_first_checkpoint": item.first,
             "comparisons": [
-                {**asdict(found), "agrees": found.agrees} for found in item.comparisons
+                {**_published(found), "agrees": found.agrees} for found in item.comparisons
             ],
         }
         for item in held(run)
     )
 
 
+def _published(found: Comparison) -> dict[str, object]:
+    return {name: value for name, value in asdict(found).items() if name != "scale"}
+
+
 def principal(run: Run) -> Held | None:
-    """Return the reference to judge by: the one training started from, else matched, else first."""
+    """Return the reference to judge by: the one training started from, else matched, else first.
+
+    Of several that training may have started from, the one that the log agrees with.
+    """
     known = held(run)
     started = [item for item in known if item.started]
     matching = [item for item in known if item.matches]
-    return next(iter((*started, *matching, *known)), None)
+    both = [item for item in started if item.matches]
+    return next(iter((*both, *started, *matching, *known)), None)
+
+
+def around(run: Run, item: Comparison) -> float:
+    """Return the median of the logged numbers about a comparison: a level, whatever one row says.
+
+    Batches scatter and k3 spikes; a reference that is another one is so in every row.
+    """
+    logged = run.metrics.select("step", item.metric).filter(pl.col(item.metric).is_finite())
+    steps = logged["step"].to_list()
+    place = steps.index(item.logged_step)
+    return float(median(logged[item.metric].to_list()[max(place - AROUND, 0) : place + AROUND + 1]))
 
 
 def _started(run: Run, reference: str) -> bool | None:
@@ -210,6 +281,7 @@ def _started(run: Run, reference: str) -> bool | None:
         for row in rows(run, role="reference")
         if row["reference"] == reference and row["on_policy"] and row["logprob_gap"] is not None
     ]
+    gaps = [gap for gap in gaps if math.isfinite(gap)]
     if not gaps:
         return None
     nearest = min(gaps)
@@ -249,17 +321,20 @@ def _compared(run: Run, row: Score) -> list[Comparison]:
         ("kl_ref_token", ("k1", "k3")),
         ("kl_ref_response", ("k1",)),
     ):
-        if not logged.height or metric not in run.columns or not (run.metrics[metric] != 0.0).any():
+        if not logged.height or not finite_rows(run, metric) or track(run, metric).placeholder:
             continue
         value = logged[metric][0]
-        if value is None or value != value or silent_since(run, metric) is not None:
+        if value is None or not math.isfinite(value) or silent_since(run, metric) is not None:
             continue
         told = run.columns[metric].estimator
         scale = row["mean_length"] if metric == "kl_ref_response" else 1.0
         for estimator in estimators:
             if told in ("k1", "k3") and told != estimator:
                 continue
-            recomputed = row[f"kl_{estimator}_{'token' if scale == 1.0 else 'response'}"]
+            kind = "token" if metric == "kl_ref_token" else "response"
+            recomputed, exact = row[f"kl_{estimator}_{kind}"], row["kl_ref_token_exact"]
+            if not all(math.isfinite(number) for number in (recomputed, exact, scale)):
+                continue
             limit = max(NEAR_TOKEN * scale, NEAR * max(abs(value), abs(recomputed)))
             found.append(
                 Comparison(
@@ -270,10 +345,11 @@ def _compared(run: Run, row: Score) -> list[Comparison]:
                     unit=run.columns[metric].unit,
                     logged=float(value),
                     recomputed=float(recomputed),
-                    exact=float(row["kl_ref_token_exact"]),
+                    exact=float(exact),
                     limit=float(limit),
                     samples_file=row["samples_file"],
                     checkpoint=row["checkpoint"],
+                    scale=float(scale),
                 )
             )
     return found
@@ -336,5 +412,5 @@ def between(run: Run, ladder: Sequence[Score], bad: int) -> Onset:
     """Return the onset between the last good checkpoint and the first bad one, in logged steps."""
     at = ladder[bad]["step"] + run.log_offset
     if bad == 0:
-        return Onset(at, min(at, run.first_step or at), at)
+        return Onset(at, at if run.first_step is None else min(at, run.first_step), at)
     return Onset(at, min(ladder[bad - 1]["step"] + run.log_offset + 1, at), at)

@@ -13,6 +13,7 @@ from rlhfdoctor.measures import SCANS
 from rlhfdoctor.model import Checkpoint, Column, Finding, Location, Note, Run, Setting, Skip
 from rlhfdoctor.profile import limits_of, rules
 from rlhfdoctor.runs import OBSERVATIONS, SAMPLES
+from rlhfdoctor.scores import SCORES
 from rlhfdoctor.vocabulary import METRICS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -33,12 +34,14 @@ def run_of(
     estimators: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
     scans: Sequence[Mapping[str, Any]] | None = None,
+    scores: Sequence[Mapping[str, Any]] | None = None,
     **columns: Values,
 ) -> Run:
     """Return a run whose log holds exactly these canonical columns, one value a row.
 
     samples: dicts with the fields of ``model.Sample`` plus ``source`` (default "samples.jsonl").
-    scans: rows made by ``scanned``; each has its checkpoint in the run.
+    scans: rows made by ``scanned``; each has its checkpoint in the run. scores: rows made by
+    ``scored`` and ``began``.
     """
     saved = [
         Checkpoint(row["step"], f"run/{row['checkpoint']}", row["checkpoint"], complete=True)
@@ -103,6 +106,7 @@ def run_of(
         logged_steps=len(steps),
         checkpoints=(*checkpoints, *saved),
         scans=None if scans is None else pl.DataFrame(list(scans), schema=SCANS),
+        scores=None if scores is None else pl.DataFrame(list(scores), schema=SCORES),
         config={
             name: Setting(name, value, Location("args.json", key=name))
             for name, value in (config or {}).items()
@@ -136,6 +140,48 @@ def unread(step: int) -> dict[str, Any]:
     """Return the scan of a checkpoint whose weights could not be read."""
     name = f"checkpoint-{step}"
     return {"checkpoint": name, "step": step, "missing": [], "error": "no weights"}
+
+
+def scored(step: int, kl: float | None = 0.05, **columns: Any) -> dict[str, Any]:
+    """Return the score of a checkpoint on its own responses of 20 tokens; k1 and k3 are exact."""
+    per_response = None if kl is None else 20 * kl
+    return {
+        "reference": "base",
+        "checkpoint": f"checkpoint-{step}",
+        "step": step,
+        "role": "policy",
+        "samples_file": "samples.jsonl",
+        "part": "response",
+        "samples": 32,
+        "on_policy": True,
+        "tokens": 640,
+        "mean_length": 20.0,
+        "kl_ref_token_exact": kl,
+        "interval_low": kl,
+        "interval_high": kl,
+        "kl_ref_response_exact": per_response,
+        "kl_k1_token": kl,
+        "kl_k3_token": kl,
+        "kl_k1_response": per_response,
+        "entropy_token": 3.0,
+        "perplexity_policy": 20.0,
+        "perplexity_reference": 21.0,
+        "logprob_response_policy": -60.0,
+        "logprob_response_reference": -61.0,
+        "noise_floor": 1e-5,
+        "below_floor": kl is not None and abs(kl) < 1e-5,
+        "dtype": "float32",
+        "stored": "bfloat16",
+        "seconds": 0.5,
+        "perplexity_by_position": [],
+        **columns,
+    }
+
+
+def began(reference: str = "base", gap: float | None = 0.01, **columns: Any) -> dict[str, Any]:
+    """Return a reference's own row on the samples of step 0; ``gap``: to the file's numbers."""
+    row = scored(0, 0.0, reference=reference, checkpoint=reference, logprob_gap=gap)
+    return {**row, "role": "reference", "below_floor": False, **columns}
 
 
 def _unit(column: str) -> str:

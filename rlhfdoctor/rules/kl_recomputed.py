@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.scores import between, ladders, principal, score_evidence
+from rlhfdoctor.scores import (
+    Score,
+    between,
+    ladders,
+    measured,
+    principal,
+    score_evidence,
+    unmeasured,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +38,27 @@ def kl_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Nobody's log has a say in this: both models scored the same tokens. It stands alone. The ceiling
     is that of KL003: one published series had its optimum at 0.17 nats a token, was worse at 0.7
     and had diverged at 4. The reference is the one that training started from, where several were
-    given and the samples of step 0 tell. [H]
+    given and the samples of step 0 tell. A model that training did not start from and that the log
+    was not measured against says nothing; one of which nobody knows says less where every
+    checkpoint is as far: the policy may have begun there. Samples that the checkpoint did not draw
+    count only where there are no others. [H]
 
     Remedy: as for KL002 and KL003; go back to a checkpoint below the ceiling.
     """
     reference = principal(run)
     if reference is None:
         return
-    for ladder in (
-        *ladders(run, reference.name),
-        *ladders(run, reference.name, "chosen"),
-    ):
+    if reference.started is False and not reference.matches:
+        yield Skip("", ("the model that training started from",))
+        return
+    missing: list[str] = []
+    looked = False
+    for scored in _told(run, reference.name):
+        ladder = measured(scored, "kl_ref_token_exact")
+        missing += unmeasured(scored, "kl_ref_token_exact")
+        if not ladder:
+            continue
+        looked = True
         above = [row["kl_ref_token_exact"] > limits.ceiling for row in ladder]
         bad = len(above)
         while bad and above[bad - 1]:
@@ -48,8 +66,9 @@ def kl_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         if bad == len(ladder):
             continue
         first, last = ladder[bad], ladder[-1]
+        grew = bad > 0 or reference.started is True
         yield Finding(
-            "critical",
+            "critical" if grew else "warning",
             (
                 score_evidence(
                     first,
@@ -68,5 +87,14 @@ def kl_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 "source": last["samples_file"],
             },
             onset=between(run, ladder, bad),
-            alone=True,
+            alone=grew,
         )
+    if missing or not looked:
+        yield Skip("", (*dict.fromkeys(missing),) or ("a scored checkpoint",))
+
+
+def _told(run: Run, reference: str) -> list[list[Score]]:
+    """Return the ladders to judge: those of the policy's own responses, else all."""
+    every = (*ladders(run, reference), *ladders(run, reference, "chosen"))
+    own = [[row for row in ladder if row["on_policy"]] for ladder in every]
+    return [ladder for ladder in own if ladder] or [*every]

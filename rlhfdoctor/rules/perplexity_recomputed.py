@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.scores import between, ladders, principal, score_evidence, starts
+from rlhfdoctor.scores import (
+    Held,
+    Score,
+    between,
+    ladders,
+    measured,
+    principal,
+    score_evidence,
+    starts,
+    unmeasured,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +38,20 @@ def perplexity_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """The policy has become too sure of what it writes, by its own weights.
 
     Perplexity of each checkpoint on the responses that it drew itself, beside that of the reference
-    on the responses of step 0; only on-policy rows tell. It is judged as PPL001: a change from the
-    run's own start, standing to the last checkpoint. [H]
+    on the responses of step 0, where training started from it; else the first checkpoint is the
+    start. Only on-policy rows tell. It is judged as PPL001: a change from the run's own start,
+    standing to the last checkpoint. [H]
 
     Remedy: as for PPL001; read perplexity by position in ``recompute --format json``.
     """
     reference = principal(run)
     looked = False
+    missing: list[str] = []
     for ladder in ladders(run, reference.name) if reference else ():
-        own = [row for row in ladder if row["on_policy"]]
-        start = starts(run, own[0]["reference"], own[0]["samples_file"]) if own else None
-        known = [start, *own] if start is not None else own
+        scored = [row for row in ladder if row["on_policy"]]
+        own = measured(scored, "perplexity_policy")
+        missing += unmeasured(scored, "perplexity_policy") if scored else ()
+        known = [*_start(run, reference, own[0]["samples_file"]), *own] if own else []
         if len(known) < 2:
             continue
         looked = True
@@ -66,5 +79,15 @@ def perplexity_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             },
             onset=between(run, own, bad),
         )
-    if not looked:
-        yield Skip("", ("checkpoints scored on their own samples",))
+    if missing or not looked:
+        yield Skip("", (*dict.fromkeys(missing),) or ("checkpoints scored on their own samples",))
+
+
+def _start(run: Run, reference: Held | None, samples_file: str) -> list[Score]:
+    """Return the row of where the policy began, or none where the reference was not there."""
+    if reference is None or reference.started is False:
+        return []
+    if reference.started is None and not reference.matches:
+        return []
+    row = starts(run, reference.name, samples_file)
+    return measured([row], "perplexity_policy") if row is not None else []

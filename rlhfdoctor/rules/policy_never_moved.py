@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rlhfdoctor.measures import scans
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import NoLimits, rule
 from rlhfdoctor.scores import ladders, principal, score_evidence
@@ -21,7 +22,8 @@ def policy_never_moved(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
     The exact KL over the whole vocabulary of every scored checkpoint is below what arithmetic alone
     makes in float32 (measured: 4e-6 nats a token at most). Nothing was learnt, or an adapter was
     never applied. In half precision the floor is 0.005, below which a young healthy run may lie; it
-    is then not judged.
+    is then not judged. A checkpoint of step 0 is the initial model and tells nothing. Checkpoints
+    whose bytes differ were trained, however little: that is information.
 
     Remedy: count the parameters that require a gradient; compare the weights with the reference's;
     check that the checkpoint holds the trained weights.
@@ -30,20 +32,21 @@ def policy_never_moved(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
     scored = []
     if reference is not None:
         both = (*ladders(run, reference.name), *ladders(run, reference.name, "chosen"))
-        scored = [row for ladder in both for row in ladder]
+        scored = [row for ladder in both for row in ladder if row["step"] > 0]
     if not scored:
-        yield Skip("", ("a scored checkpoint",))
+        yield Skip("", ("a scored checkpoint after step 0",))
         return
     if not all(row["below_floor"] for row in scored):
         return
-    if scored[-1]["dtype"] not in ("float32", "float64"):
+    if any(row["dtype"] not in ("float32", "float64") for row in scored):
         yield Skip("", ("float32 scores; half precision cannot tell",), "--dtype float32")
         return
     last = max(scored, key=lambda row: row["step"])
     at = min(row["step"] for row in scored) + run.log_offset
     first = at if run.first_step is None else min(run.first_step, at)
+    trained = len({item.hash for item in scans(run) if item.finite and item.step > 0}) > 1
     yield Finding(
-        "critical",
+        "info" if trained else "critical",
         (
             score_evidence(
                 last,
@@ -61,5 +64,5 @@ def policy_never_moved(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
             "dtype": last["dtype"],
         },
         onset=Onset(first, first, first),
-        alone=True,
+        alone=not trained,
     )

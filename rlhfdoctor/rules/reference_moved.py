@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.scores import Comparison, Held, compared_evidence, held
+from rlhfdoctor.scores import Comparison, Held, around, compared_evidence, held
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ def reference_moved(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     The samples of step 0 show that training started from the given reference, or the logged KL
     agreed with it at first; at later checkpoints the logged KL is less than half of the recomputed
-    one. The trainer measured against a reference that followed the policy: ``sync_ref_model``,
+    one, and of the exact one, in the row itself and in most of those about it: k1 scatters and k3
+    spikes. The trainer measured against a reference that followed the policy: ``sync_ref_model``,
     shared weights, a reference captured anew at a resume. Same estimator, same unit, same step: the
     log row is the one that the checkpoint's weights sampled. [H]
 
@@ -49,7 +50,7 @@ def reference_moved(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
 
 def _moved(run: Run, item: Held, limits: Limits) -> Finding | None:
-    calm = [_calmer(found, limits) for found in item.comparisons]
+    calm = [_calmer(run, found, limits) for found in item.comparisons]
     bad = len(calm)
     while bad and calm[bad - 1]:
         bad -= 1
@@ -77,7 +78,8 @@ def _moved(run: Run, item: Held, limits: Limits) -> Finding | None:
     )
 
 
-def _calmer(found: Comparison, limits: Limits) -> bool:
+def _calmer(run: Run, found: Comparison, limits: Limits) -> bool:
     """Say whether the log is calmer than the weights; the nearest of the estimators counts."""
     far = found.exact > limits.least and not found.agrees
-    return far and found.logged < limits.share * found.recomputed
+    logged = max(found.logged, around(run, found))
+    return far and logged < limits.share * min(found.recomputed, found.level)

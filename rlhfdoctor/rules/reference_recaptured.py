@@ -9,7 +9,7 @@ import polars as pl
 from rlhfdoctor.measures import Track, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.scores import ladders, principal, score_evidence
+from rlhfdoctor.scores import Score, ladders, measured, principal, score_evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Limits:
     fall: float = 0.2  # of the logged KL before; what it is below after
     token: float = 0.05  # nats per token, logged before; below it a fall is noise
     response: float = 1.0  # nats per response, likewise
-    stays: float = 0.5  # of the recomputed KL before; what it is above after
+    stays: float = 0.5  # of the KL before; what the recomputed one is above after
 
 
 @rule(
@@ -39,7 +39,9 @@ def reference_recaptured(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     A resumed run that builds its reference from the resumed weights (NeMo-RL 3722) logs a KL that
     falls to next to nothing from one row to the next; the weights did not go back. The recomputed
-    KL of the checkpoints before and after tells. A fall that takes many rows is REF003's. [H]
+    KL of the checkpoints before and after tells: the one after is still as far as both the one
+    before and the log before the fall, and the log at its row does not say so. A fall
+    that takes many rows is REF003's. [H]
 
     Remedy: everything since was held to the wrong model; go back to the last checkpoint before the
     resume and give the reference by its path.
@@ -48,7 +50,9 @@ def reference_recaptured(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     reference = principal(run)
     if reference is None:
         return
-    ladder = max(ladders(run, reference.name), key=len, default=[])
+    known = [measured(each, "kl_ref_token_exact") for each in ladders(run, reference.name)]
+    ladder = max(known, key=len, default=[])
+    missing = ""
     least = limits.token if kl.metric == "kl_ref_token" else limits.response
     for place in range(limits.rows, len(kl) - limits.rows + 1):
         before = median(kl.values[place - limits.rows : place])
@@ -60,10 +64,13 @@ def reference_recaptured(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         earlier = [row for row in ladder if row["step"] + run.log_offset < step]
         later = [row for row in ladder if row["step"] + run.log_offset >= step]
         if not earlier or not later:
-            yield Skip("", (f"scored checkpoints on both sides of step {step}",))
-            return
+            missing = missing or f"scored checkpoints on both sides of step {step}"
+            continue
         was, stayed = earlier[-1]["kl_ref_token_exact"], later[0]["kl_ref_token_exact"]
         if stayed < limits.stays * was or later[0]["below_floor"]:
+            continue
+        far = _in_unit(kl, later[0])
+        if not far >= limits.stays * before or _logged_at(run, kl, later[0]) >= limits.stays * far:
             continue
         yield Finding(
             "warning",
@@ -86,6 +93,21 @@ def reference_recaptured(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             onset=Onset(step, step, step),
         )
         return
+    if missing:
+        yield Skip("", (missing,))
+
+
+def _in_unit(kl: Track, row: Score) -> float:
+    """Return the recomputed KL in the unit of the log."""
+    scale = row["mean_length"] if kl.metric == "kl_ref_response" else 1.0
+    return float(row["kl_ref_token_exact"] * scale)
+
+
+def _logged_at(run: Run, kl: Track, row: Score) -> float:
+    """Return the median of the three logged rows about a checkpoint's."""
+    at = row["step"] + run.log_offset
+    place = sum(step < at for step in kl.steps)
+    return median(kl.values[max(place - 1, 0) : place + 2] or kl.values[-1:])
 
 
 def _seam(run: Run, kl: Track, place: int) -> bool:
