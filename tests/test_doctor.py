@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 
 from rlhfdoctor.doctor import diagnose, gather, settle
-from rlhfdoctor.measures import SCORES
 from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Note, Onset, Severity, Source
 from rlhfdoctor.profile import Profile
 from rlhfdoctor.rules import available
+from rlhfdoctor.scores import SCORES
 from tests.builders import run_of, scanned, unread
 
 CALM = [0.01 * index for index in range(1, 31)]

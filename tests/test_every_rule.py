@@ -14,13 +14,16 @@ from rlhfdoctor.profile import limits_of, rules
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.runs import read_runs
 from rlhfdoctor.vocabulary import METRICS
-from tests.builders import FIXTURES, HEALTHY, RUNS, run_of, scanned
+from tests.builders import FIXTURES, HEALTHY, RUNS, began, run_of, scanned, scored
 
 RULES = [pytest.param(rule, id=f"{rule.code} {rule.name}") for rule in rules()]
 SICK = sorted({*RUNS} - {*HEALTHY})
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {rule.code: {*rule.needs, *rule.any_of} & set(METRICS) for rule in rules()}
 """The columns of the log that each rule needs."""
+
+SCORED = (began(), scored(5), scored(10, 0.1))
+"""A sound recomputation, for rules that compare the log with one."""
 
 READERS = [pytest.param(rule, id=rule.code) for rule in rules() if COLUMNS[rule.code]]
 """Rules that need a column of the log."""
@@ -42,7 +45,7 @@ def module_of(rule: Rule) -> str:
 def everywhere(*values: float | None) -> Run:
     """A log that holds every column of the vocabulary, all with the same values."""
     columns: dict[str, Any] = dict.fromkeys(METRICS, values)
-    return run_of(**columns)
+    return run_of(**columns, scores=SCORED)
 
 
 def logged_until(rows: int, more: int, every: int = 1) -> Run:
@@ -53,7 +56,7 @@ def logged_until(rows: int, more: int, every: int = 1) -> Run:
         + [None] * more
         for name in METRICS
     }
-    return run_of(log_offset=1, **{**columns, "lr": [1.0] * (rows + more)})
+    return run_of(log_offset=1, scores=SCORED, **{**columns, "lr": [1.0] * (rows + more)})
 
 
 @cache
@@ -66,7 +69,14 @@ def findings_of_sick_runs() -> tuple[Finding, ...]:
     weights = [scanned(10), scanned(20, norm=99.0, zero_rows=2, first_zero_row="w[1]")]
     weights += [scanned(30, norm=99.0, hash=f"{20:064x}"), scanned(40, **nan)]
     untrained = [scanned(step, adapter=True, adapter_zero=True, hash="0") for step in (10, 20)]
+    far = [began(), scored(5, 0.5), scored(10, 2.0, perplexity_policy=2.0)]
+    moved = run_of(kl_ref_token=[0.5] * 5 + [0.01] * 7, scores=far)
+    calm = [began(), scored(3, 0.5), scored(9, 0.5)]
+    anew = run_of(kl_ref_token=[0.5] * 5 + [0.01] * 7, scores=calm)
+    wrong = run_of(kl_ref_token=[1.5] * 12, scores=[began(), scored(5, 0.5), scored(9, 0.5)])
+    still = run_of(scores=[began(), scored(5, 0.0), scored(9, 0.0)])
     runs = [run for name in SICK for run in fixture(name)]
+    runs += [moved, anew, wrong, still]
     found: list[Finding] = []
     for run in (*runs, apart, stuck, broken, run_of(scans=weights), run_of(scans=untrained)):
         for rule in rules():
@@ -254,9 +264,9 @@ def test_the_rows_of_a_rule_are_its_finite_values(rule: Rule) -> None:
         other = [1.0] * rows if column in rule.needs else [NAN] * rows
         columns: dict[str, Any] = dict.fromkeys(METRICS, other)
         columns[column] = [1.0] * (rows - 1) + [NAN]
-        assert rule.missing(run_of(**columns)) == (needed,)
+        assert rule.missing(run_of(**columns, scores=SCORED)) == (needed,)
         columns[column] = [1.0] * rows
-        assert rule.missing(run_of(**columns)) == ()
+        assert rule.missing(run_of(**columns, scores=SCORED)) == ()
 
 
 @pytest.mark.parametrize("rule", READERS)
