@@ -535,10 +535,10 @@ def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]
     if not files:
         return list(runs)
     from rlhfdoctor.readers._scores import HINT, read_scores
-    from rlhfdoctor.runs import with_scores
+    from rlhfdoctor.runs import share
 
     found = [item for file in files for item in read_scores(file)]
-    scored = [with_scores(run, found) for run in runs]
+    scored = share(runs, found)
     used = {item.file for _, own in scored for item in own}
     for file in files:
         if file not in used:

@@ -170,18 +170,53 @@ def with_scores(run: Run, found: Sequence[Recomputed]) -> tuple[Run, list[Recomp
     """Return a run with what recomputations tell of it, and which of them those were.
 
     A recomputation belongs to the run that has one of its checkpoints, or its name where either
-    has none.
+    has none. Every run has a checkpoint-100: where one of them has the run's name, those of another
+    name are another run's; where none has it, that is noted.
     """
     own = [item for item in found if _belongs(item, run)]
-    for item in own:
+    named = [item for item in own if item.name == run.name]
+    for item in named or own:
         run = replace(
             run,
             scores=_joined(run.scores, item.scores, _SCORED),
             scans=_joined(run.scans, item.scans, ["checkpoint"]),
             references=(*run.references, *item.references),
-            notes=_noted(run.notes, item.notes),
+            notes=_noted(run.notes, (*item.notes, *_renamed(item, run))),
         )
-    return run, own
+    return run, named or own
+
+
+def share(runs: Sequence[Run], found: Sequence[Recomputed]) -> list[tuple[Run, list[Recomputed]]]:
+    """Return each of several runs with what recomputations tell of it, and which those were.
+
+    One that has the name of a run is no other run's; of runs of one name the path decides. Raises
+    DoctorError where one may belong to several.
+    """
+    names = [run.name for run in runs]
+    scored = []
+    takers: dict[int, list[str]] = defaultdict(list)
+    for run in runs:
+        known = [item for item in found if item.name == run.name or item.name not in names]
+        if names.count(run.name) > 1 and any(item.path == run.path for item in known):
+            known = [item for item in known if item.path == run.path]
+        scored.append(with_scores(run, known))
+        for item in scored[-1][1]:
+            takers[id(item)].append(run.path)
+    for item in found:
+        if len(takers[id(item)]) > 1:
+            places = ", ".join(takers[id(item)])
+            raise DoctorError(
+                f"--scores {item.file}: {item.name} may be any of {places}",
+                "judge one run at a time, or under the name under which it was scored",
+            )
+    return scored
+
+
+def _renamed(item: Recomputed, run: Run) -> tuple[Note, ...]:
+    if item.name == run.name:
+        return ()
+    told = f"recomputed for a run that was called {item.name}; taken for this one"
+    return (Note(shown(item.file), told),)
 
 
 _SCORED = ["reference", "checkpoint", "samples_file", "part", "role"]

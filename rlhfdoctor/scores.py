@@ -15,7 +15,7 @@ import polars as pl
 from rlhfdoctor.measures import finite_rows, locate, silent_since, track
 from rlhfdoctor.model import Evidence, Location, Onset, Run
 
-_POSITIONS = {
+POSITIONS = {
     "first": pl.Int64,
     "last": pl.Int64,
     "tokens": pl.Int64,
@@ -58,7 +58,7 @@ SCORES: dict[str, pl.DataType | type[pl.DataType]] = {
     "dtype": pl.String,
     "stored": pl.String,
     "seconds": pl.Float64,
-    "perplexity_by_position": pl.List(pl.Struct(_POSITIONS)),
+    "perplexity_by_position": pl.List(pl.Struct(POSITIONS)),
 }
 """Columns of ``Run.scores``: one row a checkpoint, reference, sample file and part.
 

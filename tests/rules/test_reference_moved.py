@@ -92,15 +92,15 @@ def test_one_quiet_row_among_loud_ones_is_scatter() -> None:
 def test_a_recomputed_k3_that_spikes_does_not_outweigh_the_exact_kl() -> None:
     """A token that the reference all but forbids makes k3 of a sample 43 where KL is 7."""
     scores = [began(), scored(20, 7.2, kl_k3_token=43.0)]
-    logged = {"kl_ref_token": [6.3] * ROWS}
-    assert clear("REF003", run_of(scores=scores, estimators={"kl_ref_token": "k3"}, **logged))
+    known = {"kl_ref_token": "k3"}
+    assert clear("REF003", run_of(kl_ref_token=[6.3] * ROWS, scores=scores, estimators=known))
 
 
 def test_a_k3_that_lies_below_the_kl_is_what_k3_does() -> None:
     """Sure of a token to which the reference gives 0.3: KL is 1.2, k3 0.5 in every sample."""
     scores = [began(), scored(20, 1.2, kl_k3_token=0.5)]
-    logged = {"kl_ref_token": [0.5] * ROWS}
-    assert clear("REF003", run_of(scores=scores, estimators={"kl_ref_token": "k3"}, **logged))
+    known = {"kl_ref_token": "k3"}
+    assert clear("REF003", run_of(kl_ref_token=[0.5] * ROWS, scores=scores, estimators=known))
 
 
 @pytest.mark.parametrize(
