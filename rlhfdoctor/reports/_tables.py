@@ -149,9 +149,9 @@ def _name(row: Row) -> str:
 
 
 def _kl(row: Row) -> str:
-    return (
-        f"< {row['noise_floor']:.0e}" if row["below_floor"] else _short(row["kl_ref_token_exact"])
-    )
+    if row["below_floor"] and row["noise_floor"] is not None:
+        return f"< {row['noise_floor']:.0e}"
+    return _short(row["kl_ref_token_exact"])
 
 
 def _logged(comparison: Row | None) -> str:
