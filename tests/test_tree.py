@@ -59,6 +59,20 @@ def test_nothing_found_means_no_cause() -> None:
         pytest.param([found("KL003")], "policy drift", id="distance that earns nothing"),
         pytest.param([found("KL005"), found("REF001")], "the reference moved", id="two references"),
         pytest.param([found("REF002", 1, "warning")], "wrong reference", id="apart at the start"),
+        pytest.param([found("REF003", severity="warning")], "the reference moved",
+                     id="a log calmer than the weights"),
+        pytest.param([found("REF004", severity="warning")], "wrong reference",
+                     id="a log that is another model's"),
+        pytest.param([found("REF005", severity="warning")], "the reference was captured anew",
+                     id="a log that falls alone"),
+        pytest.param([found("KL006", kind="checkpoint")], "policy drift",
+                     id="recomputed distance that earns nothing"),
+        pytest.param([found("PPL003", kind="checkpoint"), found("SMP001")], "repetition collapse",
+                     id="recomputed perplexity with loops"),
+        pytest.param([found("REF006", kind="checkpoint"), found("GRP001")], "no learning signal",
+                     id="weights that are the reference's for want of a signal"),
+        pytest.param([found("REF006", kind="checkpoint")], "no weight update",
+                     id="weights that are the reference's"),
         pytest.param([found("ENT001")], "entropy collapse", id="entropy without repetition"),
         pytest.param([found("ENT001"), found("SMP001")], "repetition collapse", id="repetition"),
         pytest.param([found("LEN003"), found("RWD001", severity="warning")], "length explosion",
@@ -157,6 +171,58 @@ def test_reward_and_distance_that_rise_together_are_no_proof_of_the_reward() -> 
 
 def test_causes_without_a_critical_finding_stand_last() -> None:
     assert names(found("LEN003", 5, "warning"), found("KL003", 50))[0] == "policy drift"
+
+
+@pytest.mark.parametrize("code", ["REF003", "REF004", "REF005"])
+def test_a_recomputation_confirms_what_became_of_the_reference(code: str) -> None:
+    (cause,) = causes(found(code, severity="warning", kind="checkpoint"))
+    assert (cause.confidence, cause.caveat, cause.path) == ("confirmed", "", (code,))
+
+
+def test_a_recomputation_confirms_what_two_files_remember() -> None:
+    (bare,) = causes(found("REF001", 10, "warning"))
+    (told,) = causes(found("REF001", 10, "warning"), found("REF003", 20, "warning"))
+    assert (bare.confidence, told.confidence) == ("probable", "confirmed")
+    assert told.name == bare.name == "the reference moved"
+    assert told.path == ("REF001", "REF003")
+    assert told.caveat == ""
+
+
+def test_a_recomputation_confirms_that_the_reference_is_the_wrong_one() -> None:
+    (cause,) = causes(found("REF002", 1, "warning"), found("REF004", 1, "warning"))
+    assert (cause.name, cause.confidence, cause.caveat) == ("wrong reference", "confirmed", "")
+    assert cause.path == ("REF002", "REF004")
+
+
+def test_a_reference_captured_anew_is_not_asked_whether_it_moved() -> None:
+    found_causes = causes(found("REF005", severity="warning"), found("REF003", severity="warning"))
+    assert [cause.name for cause in found_causes] == ["the reference was captured anew"]
+    assert names(found("REF003", severity="warning"), skipped=("REF005",)) == [
+        "the reference moved"
+    ]
+
+
+def test_information_about_a_policy_that_hardly_moved_is_no_missing_update() -> None:
+    assert names(found("REF006", severity="info")) == []
+
+
+@pytest.mark.parametrize(
+    ("reward", "confidence"),
+    [
+        pytest.param((), None, id="no reward"),
+        pytest.param(("RWD003",), "possible", id="a reward that rises"),
+        pytest.param(("RWD003", "RWD002"), "probable", id="a reward that pays a phrase"),
+        pytest.param(("RWD003", "RWD001"), "probable", id="a reward that pays length"),
+    ],
+)
+def test_a_recomputed_distance_and_the_reward(
+    reward: tuple[str, ...], confidence: str | None
+) -> None:
+    paid = [found(code, severity="info" if code == "RWD003" else "warning") for code in reward]
+    (cause,) = causes(found("KL006", kind="checkpoint"), *paid)
+    expected = "policy drift" if confidence is None else "reward over-optimisation"
+    assert cause.name == expected
+    assert cause.confidence == (confidence or "possible")
 
 
 def test_two_ways_to_one_cause_are_one_cause() -> None:
