@@ -142,6 +142,7 @@ def diagnose(
     _report(form)
     limits = _limits(profile, settings)
     found = _read(run, samples, dialect, mapping, run_number)
+    _check_outputs(output, _report, found, reference)
     if reference:
         found = [_recomputed(item, reference) for item in found]
     diagnoses = _diagnoses(_with_scores(found, scores), limits, crash_step=crash_step)
@@ -340,8 +341,7 @@ def recompute(
 
     _table_format(form)
     documents, found = [], _read(run, samples, dialect, mapping, run_number)
-    for _, path in _outputs(output, _table_format):
-        _check_writable(Path(path), found)
+    _check_outputs(output, _table_format, found, reference)
     for item in found:
         options = _scoring(
             dtype=dtype,
@@ -684,20 +684,39 @@ def _write(path: Path, text: str, runs: Sequence[Run]) -> None:
         ) from error
 
 
+def _check_outputs(
+    output: Sequence[str] | None,
+    known: Callable[[str], object],
+    runs: Sequence[Run],
+    models: Sequence[Path] | None,
+) -> None:
+    """Refuse reports that cannot be written, or would lie in a model, before any long work."""
+    for _, path in _outputs(output, known):
+        _check_writable(Path(path), runs)
+        if any(_lies_in(Path(path), model) for model in models or ()):
+            raise DoctorError(f"{path} lies in a reference", "name another file for the report")
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _check_writable(path: Path, runs: Sequence[Run]) -> None:
     """Refuse a path that a report could not be written to, before any long work."""
     if any(_is_source(path, run) for run in runs):
         raise DoctorError(f"{path} is a file of the run", "name another file for the report")
+    if path.is_dir():
+        raise DoctorError(f"cannot write {path}: it is a folder", "name a file in it")
     if not path.parent.is_dir():
         raise DoctorError(f"cannot write {path}: no such folder", "name a file in a folder")
 
 
 def _is_source(path: Path, run: Run) -> bool:
-    """Say whether a path is one of the files that a run was read from."""
+    """Say whether a path is one of the files that a run was read from, or lies in a checkpoint."""
     folder = Path(run.path) if Path(run.path).is_dir() else Path(run.path).parent
     return any(
         os.path.realpath(folder / item.file) == os.path.realpath(path) for item in run.sources
-    )
+    ) or any(_lies_in(path, folder / item.path) for item in run.checkpoints)
 
 
 def _page(code: int) -> Page:
