@@ -27,7 +27,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.scorers.batches import Batch
 from rlhfdoctor.scorers.kernel import Head
-from rlhfdoctor.scorers.weights import UnreadableWeights, is_adapter, tensors, weight_files
+from rlhfdoctor.scorers.weights import (
+    UnreadableWeights,
+    is_adapter,
+    refuse_link,
+    tensors,
+    weight_files,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -257,10 +263,7 @@ def _config(path: Path, trusted: Path | None) -> Any:
     file = path / "config.json"
     if not file.is_file():
         raise UnreadableWeights(f"{path.name}: no config.json")
-    if trusted is not None:
-        inside = os.path.realpath(trusted)
-        if os.path.commonpath([inside, os.path.realpath(file)]) != inside:
-            raise UnreadableWeights(f"{path.name}: config.json is a link to outside the run folder")
+    refuse_link(file, trusted)
     try:
         config = transformers.AutoConfig.from_pretrained(
             str(path), local_files_only=True, trust_remote_code=False
@@ -472,6 +475,7 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
 
     if not (path / "adapter_config.json").is_file():
         raise UnreadableWeights(f"{path.name}: no adapter_config.json")
+    refuse_link(path / "adapter_config.json", trusted)
     weight_files(path, trusted)
     try:
         config = PeftConfig.from_pretrained(str(path), local_files_only=True)
