@@ -66,9 +66,8 @@ def agree(found: tuple[Marginal, Marginal, Tensor], true: tuple[Tensor, ...], er
     ):
         assert mine.shape == want.shape
         # float32 keeps seven digits: a value of -30 nats cannot be nearer than 4e-6
-        torch.testing.assert_close(
-            mine.double(), want, atol=error, rtol=2e-6, msg=lambda text, name=name: f"{name} {text}"
-        )
+        apart = float(((mine.double() - want).abs() - 2e-6 * want.abs()).max())
+        assert apart <= error, name
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
@@ -83,9 +82,7 @@ def test_a_models_own_forward_is_matched_a_token(kind: str, by: float) -> None:
         with torch.inference_mode():
             states.append(network.base_model(torch.tensor([ids]))[0][0, :-1])
         heads.append(Head(network.get_output_embeddings().weight))
-    want = truth(
-        logits_of(policy.double(), ids)[:-1], logits_of(base.double(), ids)[:-1], targets
-    )
+    want = truth(logits_of(policy.double(), ids)[:-1], logits_of(base.double(), ids)[:-1], targets)
     heads = [Head(head.weight.float()) for head in heads]
     agree(scored(states[0], heads[0], states[1], heads[1], targets), want, KERNEL_ERROR)
     if by == 0:
@@ -212,7 +209,7 @@ def test_a_kl_near_zero_is_not_negative(by: float) -> None:
         assert not kl.any()
 
 
-@pytest.mark.parametrize("tile", [(1, 1), (3, 7), (16, 299), (64, 300), (4096, 8192)])
+@pytest.mark.parametrize("tile", [(1, 50), (3, 7), (16, 299), (64, 300), (4096, 8192)])
 def test_the_tile_changes_nothing(tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     hidden, head = drawn(33, 16, 300, seed=1)
     other, other_head = drawn(33, 16, 300, seed=2)
@@ -235,7 +232,7 @@ def test_float64_is_computed_in_float64() -> None:
 
 def test_half_precision_is_rounded_by_nothing_after_the_hidden_states() -> None:
     """Of numbers that bfloat16 holds, the kernel makes what float64 makes of them."""
-    hidden, head = (part for part in drawn(40, 32, 5000, seed=1))
+    hidden, head = drawn(40, 32, 5000, seed=1)
     other, other_head = drawn(40, 32, 5000, seed=2)
     half, other_half = hidden.bfloat16(), other.bfloat16()
     heads = Head(head.weight.bfloat16()), Head(other_head.weight.bfloat16())
@@ -263,7 +260,10 @@ def test_a_bfloat16_body_errs_within_what_was_measured(by: float) -> None:
     assert float(apart.abs().mean()) < 6e-3 + 0.03 * float(want[0].mean())
 
 
-class Largest(TorchDispatchMode):
+_Mode: Any = TorchDispatchMode
+
+
+class Largest(_Mode):  # type: ignore[misc]
     """Records the largest tensor that any operation makes."""
 
     def __init__(self) -> None:

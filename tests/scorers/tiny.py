@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rlhfdoctor.scorers.models import Model
 
+AUTO: Any = transformers.AutoModelForCausalLM
 CPU = torch.device("cpu")
 VOCABULARY = 300
 
@@ -55,7 +56,7 @@ def built(kind: str = "llama", seed: int = 0, scale: float = 0.15, **changes: An
     """Return a network whose every matrix is drawn anew; ``scale`` makes it more or less sure."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = transformers.AutoModelForCausalLM.from_config(configured(kind, **changes))
+        network = AUTO.from_config(configured(kind, **changes))
         with torch.no_grad():
             for parameter in network.parameters():
                 if parameter.dim() > 1:
@@ -89,9 +90,7 @@ def moved(network: Any, seed: int, by: float = 0.02) -> Any:
     return other
 
 
-def sequences(
-    *lengths: int, vocabulary: int = VOCABULARY, seed: int = 0
-) -> list[tuple[int, ...]]:
+def sequences(*lengths: int, vocabulary: int = VOCABULARY, seed: int = 0) -> list[tuple[int, ...]]:
     generator = torch.Generator().manual_seed(seed)
     return [
         tuple(torch.randint(3, vocabulary, (length,), generator=generator).tolist())
@@ -103,7 +102,9 @@ def logits_of(network: Any, ids: Sequence[int]) -> Tensor:
     """Return the logits (length, vocabulary) that a network's own forward makes of one sequence."""
     with torch.inference_mode():
         device = next(network.parameters()).device
-        found: Tensor = network(input_ids=torch.tensor([ids], device=device), use_cache=False).logits
+        found: Tensor = network(
+            input_ids=torch.tensor([ids], device=device), use_cache=False
+        ).logits
     return found[0]
 
 
