@@ -90,6 +90,11 @@ class Model:
     config: Mapping[str, object]
     quantised: str | None = None
 
+    @property
+    def rows(self) -> int:
+        """Token ids that it can both read and predict."""
+        return min(self.head.rows, int(self.network.get_input_embeddings().weight.shape[0]))
+
     def hidden(self, batch: Batch, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
         """Return the final hidden states (length, hidden) of each sequence of a batch, in order."""
         turn = _turn(self.config)
@@ -339,8 +344,6 @@ def _model(
     quantised: str | None,
 ) -> Model:
     network = network.eval().requires_grad_(False).to(device)
-    limits = [getattr(config, name, None) for name in _LIMITS]
-    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     return Model(
         name=path.name,
         network=network,
@@ -348,10 +351,15 @@ def _model(
         dtype=dtype,
         stored=stored,
         packable=packable,
-        positions=min(known, default=None),
+        positions=_positions(config.to_dict()),
         config=config.to_dict(),
         quantised=quantised,
     )
+
+
+def _positions(told: Mapping[str, Any]) -> int | None:
+    found = [told.get(name) for name in _LIMITS]
+    return min((each for each in found if isinstance(each, int) and each > 0), default=None)
 
 
 class _States(transformers.modeling_outputs.BaseModelOutputWithPast):
@@ -627,6 +635,13 @@ def is_packable(path: Path, trusted: Path | None) -> bool:
         return _is_packable(_config(path, trusted))
     except UnreadableWeights:
         return False
+
+
+def limits(path: Path) -> tuple[int | None, int | None]:
+    """Return the size of the vocabulary and the positions that a model's configuration tells."""
+    told = settings(path)
+    size = told.get("vocab_size")
+    return size if isinstance(size, int) and size > 0 else None, _positions(told)
 
 
 def settings(path: Path) -> Mapping[str, Any]:

@@ -353,8 +353,24 @@ def _score(work: _Work, budget: int, progress: Progress) -> None:
     _note_stored(work, known)
 
 
-def _bounds(work: _Work, reference: models.Model) -> Bounds:
-    return Bounds(reference.head.rows, reference.positions)
+def _bounds(work: _Work, first: models.Model) -> Bounds:
+    """Return what every reference can score; a checkpoint that cannot is left out by itself."""
+    others = [models.limits(path) for path in work.references[1:]]
+    rows = [vocabulary for vocabulary, _ in others if vocabulary is not None]
+    positions = [
+        limit for limit in (first.positions, *(limit for _, limit in others)) if limit is not None
+    ]
+    return Bounds(min([first.rows, *rows]), min(positions, default=None))
+
+
+def _check_bounds(model: models.Model, laid: Sequence[_Laid]) -> None:
+    """Raise UnreadableWeights for a checkpoint that cannot score the samples."""
+    ids = [scored.ids for item in laid for scored in item.sets.sequences]
+    highest, longest = max(map(max, ids)), max(map(len, ids))
+    if highest >= model.rows:
+        raise UnreadableWeights(f"its vocabulary of {model.rows} lacks token {highest} of a sample")
+    if model.positions is not None and longest > model.positions:
+        raise UnreadableWeights(f"its {model.positions} positions are fewer than a sample's tokens")
 
 
 def _lay(item: SampleSet, budget: int, work: _Work) -> _Laid:
@@ -530,12 +546,14 @@ def _climb(
 ) -> None:
     """Score the checkpoints one after the other; the next is read while one is scored."""
     model: models.Model | None = known[0].base
-    for rung, following in zip(ladder, [*ladder[1:], None], strict=True):
+    for number, rung in enumerate(ladder):
+        following = ladder[number + 1] if number + 1 < len(ladder) else None
         inside = [item for item in laid if _belongs(item.sets, rung)]
         if not inside:
             continue
         try:
             model = _loaded(work, rung, model, known[0].base)
+            _check_bounds(model, inside)
         except UnreadableWeights as error:
             work.notes.append(Note(rung.path, f"not scored: {error.message}"))
             work.finished.add(rung.name)

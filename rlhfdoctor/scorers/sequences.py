@@ -101,6 +101,10 @@ def sample_sets(
         used = sorted(step for step in by_step if step in known or step == 0)
         sets += [SampleSet(source, part, step, tuple(by_step[step])) for step in used]
         notes += _unused(source, by_step, used, known)
+        bare = sum(step is None for step, _ in found)
+        if bare:
+            text = f"{bare} samples name no step, where others do; not scored"
+            notes.append(Note(source, text, left_out=bare))
     if most is not None:
         for item in sets:
             if len(item.sequences) > most:
