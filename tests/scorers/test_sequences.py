@@ -326,4 +326,5 @@ def test_a_folder_without_a_usable_tokenizer_is_passed_over(tmp_path: Any) -> No
     assert tokenizer([tmp_path, broken]) == (None, None)
     found, where = tokenizer([tmp_path, broken, BASE])
     assert where == "base"
+    assert found is not None
     assert found.get_vocab_size(with_added_tokens=True) == 1024
