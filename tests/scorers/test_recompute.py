@@ -479,6 +479,20 @@ def test_a_lack_of_memory_halves_the_batches(
     assert alike(numbers(found), numbers(want), 1e-6)
 
 
+def test_a_damaged_checkpoint_is_noted_once_though_memory_lacks_after_it(
+    made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, base = copied(made, tmp_path)
+    poorer(folder / "checkpoint-10")
+    run = run_at(folder)
+    run = replace(run, samples=pl.concat([run.samples] * 8))
+    failing_above(1200, monkeypatch, after=1)
+    found = recompute(run, [base], replace(PLAIN, budget=2048))
+    assert told(found).count("checkpoint-10: not scored") == 1
+    assert told(found).count("out of memory") == 1
+    assert [row["step"] for row in rows(found)] == [0, 20]
+
+
 def test_a_batch_of_next_to_nothing_that_does_not_fit_is_an_error(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -716,7 +730,37 @@ def test_padding_of_the_vocabulary_does_not_count(
     assert alike(numbers(found), numbers(whole), 1e-6)
 
 
+def test_rows_that_only_the_reference_has_do_not_count_either(
+    made: dict[str, Any], whole: Run, tmp_path: Path
+) -> None:
+    folder, base = copied(made, tmp_path)
+    network = copy.deepcopy(made["networks"][0])
+    network.resize_token_embeddings(320, mean_resizing=False)
+    with torch.no_grad():
+        network.lm_head.weight[300:] = made["networks"][0].lm_head.weight[5] * 20
+    saved(network, base)
+    found = recompute(run_at(folder), [base], PLAIN)
+    policy = [row for row in numbers(found) if row["role"] == "policy"]
+    assert alike(policy, [row for row in numbers(whole) if row["role"] == "policy"], 1e-6)
+
+
 # Intervals
+
+
+def test_the_interval_is_that_of_a_ratio_over_prompts(made: dict[str, Any], whole: Run) -> None:
+    want = naive(made["networks"][20], made["networks"][0], made["samples"])
+    kl = [float(each[0].sum()) for each in want]
+    tokens = [len(each[0]) for each in want]
+    mean = sum(kl) / sum(tokens)
+    rest = [
+        sum(kl[n] - mean * tokens[n] for n in range(3 * prompt, 3 * prompt + 3))
+        for prompt in range(4)
+    ]
+    half = 1.96 * math.sqrt(4 / 3 * sum(each**2 for each in rest)) / sum(tokens)
+    (row,) = rows(whole, step=20)
+    assert row["interval_low"] == pytest.approx(mean - half, abs=1e-5)
+    assert row["interval_high"] == pytest.approx(mean + half, abs=1e-5)
+    assert half > 1e-3
 
 
 def test_the_interval_covers_the_mean_of_all_prompts(made: dict[str, Any], tmp_path: Path) -> None:
