@@ -54,6 +54,10 @@ FLOORS = {torch.float32: 1e-5, torch.float64: 1e-9}
 HALF_FLOOR = 5e-3
 """The same for half precision; bfloat16 bodies were measured at 0.0006-0.002, biased upwards."""
 
+BUDGETS = {"cuda": 16_384, "cpu": 2_048}
+"""Tokens of a batch. On a GPU more than some 200 hide the reading of the weights; on a CPU more than
+2,048 were measured to take memory and save nothing."""
+
 REBATCHED = 16
 """Samples that the reference scores again one by one in half precision, to measure its noise."""
 
@@ -68,16 +72,17 @@ Progress = Callable[[str, int, int], None]
 class Options:
     """How to score.
 
-    dtype, device: "auto" is bfloat16 on a GPU, float32 elsewhere. budget: tokens of a batch. fixed:
-    every sample under every checkpoint, whatever its step. sources: sample files to use, None for
-    all of the run. temperature: None takes the run's own, else 1. cache: folder for the reference's
-    hidden states; None keeps them in memory while they take less than half of it. vocabulary,
-    tokenizer: where text or the vocabulary's true size come from, else found beside the models.
+    dtype, device: "auto" is bfloat16 on a GPU, float32 elsewhere. budget: tokens of a batch, None
+    takes ``BUDGETS``. fixed: every sample under every checkpoint, whatever its step. most: samples
+    of each set. sources: sample files to use, None for all of the run. temperature: None takes the
+    run's own, else 1. cache: folder for the reference's hidden states; None keeps them in memory
+    while they take less than half of it. tokenizer: where text and the vocabulary's true size come
+    from, else found beside the models.
     """
 
     dtype: str = "auto"
     device: str = "auto"
-    budget: int = 16_384
+    budget: int | None = None
     fixed: bool = False
     most: int | None = None
     sources: tuple[str, ...] | None = None
@@ -109,7 +114,7 @@ def recompute(
             )
     with torch.random.fork_rng(devices=[]):
         work = _prepare(run, references, options, dtype, device)
-        budget = options.budget
+        budget = options.budget or BUDGETS.get(device.type, BUDGETS["cpu"])
         while True:
             try:
                 _score(work, budget, progress)
