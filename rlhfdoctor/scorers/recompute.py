@@ -55,8 +55,8 @@ HALF_FLOOR = 5e-3
 """The same for half precision; bfloat16 bodies were measured at 0.0006-0.002, biased upwards."""
 
 BUDGETS = {"cuda": 16_384, "cpu": 2_048}
-"""Tokens of a batch. On a GPU more than some 200 hide the reading of the weights; on a CPU more than
-2,048 were measured to take memory and save nothing."""
+"""Tokens of a batch. On a GPU more than some 200 hide the reading of the weights; on a CPU more
+than 2,048 were measured to take memory and save nothing."""
 
 REBATCHED = 16
 """Samples that the reference scores again one by one in half precision, to measure its noise."""
