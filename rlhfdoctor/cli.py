@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,6 +93,14 @@ Outputs = Annotated[
     list[str] | None,
     typer.Option("--output", metavar="FORMAT=PATH", help="Also write a report (repeatable)."),
 ]
+References = Annotated[
+    list[Path] | None,
+    typer.Option("--reference", metavar="MODEL", help="Local model to compare with (repeatable)."),
+]
+Scores = Annotated[
+    list[Path] | None,
+    typer.Option("--scores", metavar="FILE", help="What recompute wrote as JSON (repeatable)."),
+]
 CrashStep = Annotated[
     int | None, typer.Option("--crash-step", min=0, help="The crash step, where it is known.")
 ]
@@ -123,6 +131,8 @@ def diagnose(
     profile: ProfilePath = None,
     settings: Settings = None,
     run_number: RunNumber = None,
+    reference: References = None,
+    scores: Scores = None,
     fail_on: Fail = None,
     crash_step: CrashStep = None,
     form: Format = "terminal",
@@ -131,9 +141,10 @@ def diagnose(
     """Say what happened, when, why, and what to do."""
     _report(form)
     limits = _limits(profile, settings)
-    diagnoses = _diagnoses(
-        run, samples, dialect, mapping, limits, run_number, crash_step=crash_step
-    )
+    found = _read(run, samples, dialect, mapping, run_number)
+    if reference:
+        found = [_recomputed(item, reference) for item in found]
+    diagnoses = _diagnoses(_with_scores(found, scores), limits, crash_step=crash_step)
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
     _write_outputs(diagnoses, output, code)
     _print(_report(form)(diagnoses, _page(code)))
@@ -192,6 +203,7 @@ def rollback(
     profile: ProfilePath = None,
     settings: Settings = None,
     run_number: RunNumber = None,
+    scores: Scores = None,
     crash_step: CrashStep = None,
     form: Format = "terminal",
 ) -> int:
@@ -203,9 +215,8 @@ def rollback(
 
     _plain_format(form)
     limits = _limits(profile, settings)
-    diagnoses = _diagnoses(
-        run, samples, dialect, mapping, limits, run_number, crash_step=crash_step
-    )
+    found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
+    diagnoses = _diagnoses(found, limits, crash_step=crash_step)
     documents = []
     for diagnosis in diagnoses:
         rungs = ladder(diagnosis.run, diagnosis.rollback)
@@ -235,6 +246,7 @@ def gate(
     mapping: Maps = None,
     profile: ProfilePath = None,
     settings: Settings = None,
+    scores: Scores = None,
     form: Format = "terminal",
     output: Outputs = None,
 ) -> int:
@@ -248,9 +260,14 @@ def gate(
     limits = _limits(profile, settings)
     diagnoses: list[Diagnosis] = []
     failed: list[dict[str, Any]] = []
+    readings: list[tuple[Path, list[Run]]] = []
     for path in runs or [Path()]:
         with _complaining(path, failed):
-            diagnoses += _diagnoses(path, samples, dialect, mapping, limits, require=require or ())
+            readings.append((path, _read(path, samples, dialect, mapping, None)))
+    scored = iter(_with_scores([run for _, found in readings for run in found], scores))
+    for path, found in readings:
+        with _complaining(path, failed):
+            diagnoses += _diagnoses(list(islice(scored, len(found))), limits, require=require or ())
     codes = [_verdict_code(item, fail_on or FailOn.critical) for item in diagnoses]
     code = _worst([*codes, *(item["exit_code"] for item in failed)])
     _write_outputs(diagnoses, output, code)
@@ -275,6 +292,106 @@ def _complaining(path: Path, failed: list[dict[str, Any]]) -> Iterator[None]:
         return
     _complain(told, "terminal", code)
     failed.append({"path": str(path), "exit_code": code, "error": told.message, "hint": told.hint})
+
+
+@app.command()
+def recompute(
+    run: RunPath = Path(),
+    reference: References = None,
+    samples: Annotated[
+        list[Path] | None,
+        typer.Option("--samples", metavar="FILE", help="What to score; the run's own if left out."),
+    ] = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    run_number: RunNumber = None,
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="float32, bfloat16, float16, float64; auto: by device.")
+    ] = "auto",
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ...; auto.")] = "auto",
+    max_samples: Annotated[
+        int | None, typer.Option("--max-samples", min=1, help="Samples scored of each set.")
+    ] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Every sample under every checkpoint.")
+    ] = False,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", help="Divides logits; the run's own, else 1.")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", metavar="DIR", help="Folder of tokenizer.json.")
+    ] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option("--batch-tokens", min=1, help="Tokens of a batch; by device.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="DIR", help="Keep hidden states on disk here.")
+    ] = None,
+    form: Format = "terminal",
+    output: Outputs = None,
+) -> int:
+    """Score checkpoints against reference models: KL, entropy, perplexity.
+
+    Without --reference the weights are scanned and nothing is scored. --output json=FILE writes
+    what diagnose, rollback and gate take as --scores FILE.
+    """
+    from rlhfdoctor import scores
+    from rlhfdoctor.reports.json import recomputed
+
+    _table_format(form)
+    documents, found = [], _read(run, samples, dialect, mapping, run_number)
+    for _, path in _outputs(output, _table_format):
+        _check_writable(Path(path), found)
+    for item in found:
+        options = _scoring(
+            dtype=dtype,
+            device=device,
+            most=max_samples,
+            fixed=fixed,
+            temperature=temperature,
+            tokenizer=tokenizer,
+            budget=batch_tokens,
+            cache=cache,
+            sources=_sources(item, samples),
+        )
+        done = _recomputed(item, reference or (), options)
+        documents.append(recomputed(done, scores.references(done)))
+    for report, path in _outputs(output, _table_format):
+        _write(Path(path), _recompute_text(report, documents), found)
+    _print(_recompute_text(form, documents))
+    return 0
+
+
+def _scoring(**given: Any) -> Any:
+    from rlhfdoctor.errors import need
+
+    need("torch", extra="recompute", purpose="recomputing KL and perplexity")
+    need("transformers", extra="recompute", purpose="recomputing KL and perplexity")
+    from rlhfdoctor.scorers.recompute import Options
+
+    return Options(**given)
+
+
+def _sources(run: Run, samples: Sequence[Path] | None) -> tuple[str, ...] | None:
+    """Return the names under which a run holds the sample files that the user named."""
+    if not samples:
+        return None
+    from rlhfdoctor.runs import source_of
+
+    return tuple(source_of(run, path) for path in samples)
+
+
+def _recompute_text(form: str, documents: Sequence[Any]) -> str:
+    from rlhfdoctor.reports.json import one_or_runs
+    from rlhfdoctor.reports.markdown import recompute_markdown
+    from rlhfdoctor.reports.terminal import recompute_lines, write
+
+    if form == "json":
+        return one_or_runs(0, documents)
+    if form == "markdown":
+        return "\n".join(recompute_markdown(document) for document in documents)
+    page = _page(0)
+    return "".join(write(recompute_lines(item, page.width), page) for item in documents)
 
 
 @app.command()
@@ -402,22 +519,49 @@ def _limits(profile: Path | None, settings: Sequence[str] | None) -> Profile:
 
 
 def _diagnoses(
-    path: Path,
-    samples: Sequence[Path] | None,
-    dialect: str | None,
-    mapping: Sequence[str] | None,
+    runs: Sequence[Run],
     limits: Profile,
-    number: int | None = None,
     *,
     require: Sequence[str] = (),
     crash_step: int | None = None,
 ) -> list[Diagnosis]:
     from rlhfdoctor import doctor
 
-    return [
-        doctor.diagnose(run, limits, require=require, crash_step=crash_step)
-        for run in _read(path, samples, dialect, mapping, number)
-    ]
+    return [doctor.diagnose(run, limits, require=require, crash_step=crash_step) for run in runs]
+
+
+def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]:
+    """Give each run what files of ``recompute`` tell of it; a file must tell of one of them."""
+    if not files:
+        return list(runs)
+    from rlhfdoctor.readers._scores import HINT, read_scores
+    from rlhfdoctor.runs import with_scores
+
+    found = [item for file in files for item in read_scores(file)]
+    scored = [with_scores(run, found) for run in runs]
+    used = {item.file for _, own in scored for item in own}
+    for file in files:
+        if file not in used:
+            raise DoctorError(f"--scores {file}: tells of no run that is judged here", HINT)
+    return [run for run, _ in scored]
+
+
+def _recomputed(run: Run, references: Sequence[Path], options: Any = None) -> Run:
+    """Scan a run's checkpoints and score them against references, with progress."""
+    from rlhfdoctor.errors import need
+
+    for package in ("torch", "transformers", "safetensors"):
+        need(package, extra="recompute", purpose="recomputing KL and perplexity")
+    from rlhfdoctor.reports.progress import progress
+    from rlhfdoctor.scorers.recompute import recompute as score
+    from rlhfdoctor.scorers.scan import scan
+
+    with progress("bytes") as advance:
+        scanned = scan(run, advance)
+    if not references:
+        return scanned
+    with progress("tokens") as advance:
+        return score(scanned, references, options, advance)
 
 
 @contextmanager
@@ -494,30 +638,58 @@ def _report(form: str) -> Callable[[Sequence[Diagnosis], Page], str]:
     return known[form].render
 
 
+def _table_format(form: str) -> None:
+    if form not in ("terminal", "json", "markdown"):
+        raise DoctorError(
+            f"this command has no report called {form}", "known are json, markdown, terminal"
+        )
+
+
 def _plain_format(form: str) -> None:
     if form not in ("terminal", "json"):
         raise DoctorError(f"this command has no report called {form}", "known are json, terminal")
 
 
-def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, code: int) -> None:
-    from rlhfdoctor.reports import Page
-
+def _outputs(output: Sequence[str] | None, known: Callable[[str], object]) -> list[tuple[str, str]]:
+    """Return the formats and paths of ``--output``; ``known`` refuses a format that is none."""
+    found = []
     for item in output or ():
         form, equals, path = item.partition("=")
         if not equals or not path:
             raise DoctorError(f"--output {item}: expected FORMAT=PATH", "--output json=report.json")
+        known(form)
+        found.append((form, path))
+    return found
+
+
+def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, code: int) -> None:
+    from rlhfdoctor.reports import Page
+
+    for form, path in _outputs(output, _report):
         text = _report(form)(diagnoses, Page(code))
-        if any(_is_source(Path(path), diagnosis.run) for diagnosis in diagnoses):
-            raise DoctorError(f"{path} is a file of the run", "name another file for the report")
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK, 0o666)
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            told = "it is a link" if Path(path).is_symlink() else error.strerror
-            raise DoctorError(
-                f"cannot write {path}: {told}", "name a file that can be written"
-            ) from error
+        _write(Path(path), text, [diagnosis.run for diagnosis in diagnoses])
+
+
+def _write(path: Path, text: str, runs: Sequence[Run]) -> None:
+    """Write a report, never over a file of a run and never through a link."""
+    _check_writable(path, runs)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK, 0o666)
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        told = "it is a link" if path.is_symlink() else error.strerror
+        raise DoctorError(
+            f"cannot write {path}: {told}", "name a file that can be written"
+        ) from error
+
+
+def _check_writable(path: Path, runs: Sequence[Run]) -> None:
+    """Refuse a path that a report could not be written to, before any long work."""
+    if any(_is_source(path, run) for run in runs):
+        raise DoctorError(f"{path} is a file of the run", "name another file for the report")
+    if not path.parent.is_dir():
+        raise DoctorError(f"cannot write {path}: no such folder", "name a file in a folder")
 
 
 def _is_source(path: Path, run: Run) -> bool:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
-from rlhfdoctor import tree
+from rlhfdoctor import scores, tree
 from rlhfdoctor.measures import batches, ladders, logged, track
 from rlhfdoctor.model import (
     SEVERITIES,
@@ -23,6 +23,7 @@ from rlhfdoctor.model import (
 )
 from rlhfdoctor.profile import Profile, limits_of, rules
 from rlhfdoctor.rollback import suggest
+from rlhfdoctor.rules import RECOMPUTE
 from rlhfdoctor.series import end_level
 
 CORROBORATING = ("kl", "entropy", "length", "text", "logp", "accuracy", "reward")
@@ -33,7 +34,10 @@ accuracy; reward."""
 FEWEST_ROWS = 10
 """Logged rows below which no run can be called healthy."""
 
-DISTANCE_RULES = ("KL002", "KL003", "KL005", "ENT001", "PPL001")
+DISTANCE_RULES = ("KL002", "KL003", "KL005", "KL006", "ENT001", "PPL001", "PPL003")
+UPDATE_RULES = ("UPD001", "UPD002", "CKP003", "REF006")
+"""Rules that tell whether weights were updated. An adapter that is zero (CKP006) was not; one that
+is not may have been trained before this run."""
 PREFERENCE_RULES = ("DPO001", "DPO002", "DPO003", "UPD002")
 
 
@@ -86,6 +90,7 @@ def diagnose(
         causes=causes,
         rollback=plan,
         cost=_cost(run, onset) if verdict == "collapsed" and _had_learnt(causes) else None,
+        references=scores.references(run),
         notes=run.notes,
     )
 
@@ -157,7 +162,7 @@ def _unanswered(
     if profile.require is None:
         if "NUM001" not in looked:
             missing.append("non-finite values (NUM001)")
-        if not looked & {"UPD001", "UPD002"}:
+        if not looked & {*UPDATE_RULES} and not _found("CKP006", findings):
             missing.append("weight updates (UPD001)")
         if _is_preference(run):
             if "loss_total" not in run.columns or not looked & set(PREFERENCE_RULES):
@@ -167,6 +172,10 @@ def _unanswered(
     required = (*(profile.require or ()), *require)
     missing.extend(f"{code} (required)" for code in required if code not in looked)
     return tuple(missing)
+
+
+def _found(code: str, findings: Sequence[Finding]) -> bool:
+    return any(finding.code == code for finding in findings)
 
 
 def _is_preference(run: Run) -> bool:
@@ -226,11 +235,15 @@ def _headline(
     on_path = [item for item in telling if item.code in path]
     said: dict[str, str] = {}
     for finding in on_path or telling:
+        if finding.code == "KL006" and len(on_path or telling) > 1:
+            continue
         said.setdefault(finding.signal, finding.summary)
     order = {signal: rank for rank, signal in enumerate(CORROBORATING)}
     parts = [said[signal] for signal in sorted(said, key=lambda s: order.get(s, -1))]
     since = f"Since step {onset.step}{_interval(onset)}: " if onset else ""
-    return since + ", ".join(parts[:5])
+    again = [item.summary for item in telling if item.code == "KL006"]
+    confirmed = f"; confirmed by recomputation: {again[0]}" if again else ""
+    return since + ", ".join(parts[:5]) + confirmed
 
 
 def _vitals(run: Run) -> Iterator[str]:
@@ -268,9 +281,12 @@ def _next_step(
     """Return the one command that tells the most about what is still open."""
     where = _quoted(run.path)
     commands = [skip.command for skip in skipped if skip.command]
-    if commands and verdict in ("inconclusive", "healthy"):
-        also = f" (or {commands[-1]})" if commands[-1] != commands[0] else ""
-        return f"rlhfdoctor diagnose {where} {commands[0]}{also}"
+    units = [command for command in commands if command != RECOMPUTE]
+    if units and verdict in ("inconclusive", "healthy"):
+        also = f" (or {units[-1]})" if units[-1] != units[0] else ""
+        return f"rlhfdoctor diagnose {where} {units[0]}{also}"
+    if commands and verdict == "inconclusive":
+        return f"rlhfdoctor diagnose {where} {commands[0]}"
     if verdict not in ("collapsed", "degraded"):
         return f"rlhfdoctor inspect {where}"
     cited = [

@@ -1,4 +1,4 @@
-"""What rules measure on a run: tracks of a logged metric, batches of samples, and their evidence.
+"""What rules measure on a run: tracks of a metric, batches of samples, scans of weights; evidence.
 
 Tracks hold finite values only; whether a metric was ever not finite is a rule of its own.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from statistics import fmean
 
 import polars as pl
 
 from rlhfdoctor import text
-from rlhfdoctor.model import Column, Evidence, Location, Run
-from rlhfdoctor.series import LARGEST
+from rlhfdoctor.model import Column, Evidence, Location, Onset, Run
+from rlhfdoctor.series import LARGEST, halves_differ
 
 ROUNDING = 0.01
 """Log-probabilities above 0 by more than this are none; half precision rounds some just above."""
@@ -24,61 +24,50 @@ ROUNDING = 0.01
 LARGEST_EXPONENT = 700.0
 """Largest x whose exp(x) a float holds."""
 
-_POSITIONS = {
-    "first": pl.Int64,
-    "last": pl.Int64,
-    "tokens": pl.Int64,
-    "policy": pl.Float64,
-    "reference": pl.Float64,
-    "kl": pl.Float64,
-}
+SIGNS = (
+    "kl_ref_token",
+    "kl_ref_response",
+    "kl_unknown",
+    "kl_old_token",
+    "clip_frac",
+    "dpo_margin",
+    "dpo_reward_chosen",
+)
+"""Metrics that cannot leave zero without an update."""
 
-SCORES: dict[str, pl.DataType | type[pl.DataType]] = {
-    "reference": pl.String,
+TRENDS = ("loss_total", "reward_raw_mean", "entropy", "entropy_unknown", "response_length_mean")
+"""Metrics whose trend shows updates where nothing else does."""
+
+SCANS: dict[str, pl.DataType | type[pl.DataType]] = {
     "checkpoint": pl.String,
     "step": pl.Int64,
-    "role": pl.String,
-    "samples_file": pl.String,
-    "part": pl.String,
-    "samples": pl.Int64,
-    "on_policy": pl.Boolean,
-    "tokens": pl.Int64,
-    "mean_length": pl.Float64,
-    "kl_ref_token_exact": pl.Float64,
-    "interval_low": pl.Float64,
-    "interval_high": pl.Float64,
-    "kl_ref_response_exact": pl.Float64,
-    "kl_k1_token": pl.Float64,
-    "kl_k3_token": pl.Float64,
-    "kl_k1_response": pl.Float64,
-    "entropy_token": pl.Float64,
-    "perplexity_policy": pl.Float64,
-    "perplexity_reference": pl.Float64,
-    "logprob_response_policy": pl.Float64,
-    "logprob_response_reference": pl.Float64,
-    "reward": pl.Float64,
-    "margin": pl.Float64,
-    "margin_nats": pl.Float64,
-    "accuracy": pl.Float64,
-    "logprob_gap": pl.Float64,
-    "kl_k1_file": pl.Float64,
-    "noise_floor": pl.Float64,
-    "below_floor": pl.Boolean,
+    "format": pl.String,
     "dtype": pl.String,
-    "stored": pl.String,
-    "seconds": pl.Float64,
-    "perplexity_by_position": pl.List(pl.Struct(_POSITIONS)),
+    "tensors": pl.Int64,
+    "parameters": pl.Int64,
+    "finite": pl.Boolean,
+    "non_finite": pl.Int64,
+    "first_non_finite": pl.String,
+    "zero_rows": pl.Int64,
+    "first_zero_row": pl.String,
+    "hash": pl.String,
+    "norm": pl.Float64,
+    "adapter": pl.Boolean,
+    "adapter_zero": pl.Boolean,
+    "missing": pl.List(pl.String),
+    "error": pl.String,
 }
-"""Columns of ``Run.scores``: one row a checkpoint, reference, sample file and part.
+"""Columns of ``Run.scans``, one row a checkpoint; all but the name, the step and what is missing
+are null where ``error`` says why its weights could not be read.
 
-role: "policy", or "reference" for the reference's own row. part: "response", or "chosen" and
-"rejected" of pairs. kl_*_token: nats a token, token-weighted; interval: 95 %, samples of one prompt
-as one. kl_*_response: nats, summed over a response, mean. k1 and k3 are unbiased only on policy.
-perplexity_*: of these tokens, token-weighted. logprob_response_*: nats, summed over a response,
-mean. reward, margin: nats x beta; accuracy: share of pairs with a positive margin. logprob_gap:
-mean distance of the file's own log-probabilities from these, nats a token. kl_k1_file: k1 by the
-file's own log-probabilities of both models, nats a token. below_floor: the KL cannot be told from
-zero. perplexity_by_position: by ranges of positions in the response, counted from 1.
+checkpoint: its name in the run. format: as ``scorers.weights`` names it. dtype: of most parameters
+("bfloat16"). parameters: values stored, of every dtype. non_finite: how many values are NaN or
+infinite, first_non_finite: the tensor of the first. zero_rows: rows of nothing but zeros in
+floating matrices, those that LoRA starts at zero left out; first_zero_row: "tensor[row]". hash:
+SHA-256 over names, dtypes, shapes and bytes, whatever the file format and the sharding. norm: L2
+norm of all floating values, null where it is not finite. adapter: PEFT weights alone.
+adapter_zero: a LoRA adapter that adds exactly nothing to its base; null for full weights and for
+adapters without LoRA matrices. missing: as ``Checkpoint.missing``.
 """
 
 
@@ -359,6 +348,93 @@ def sample_fields(run: Run) -> frozenset[str]:
     """Return the names of the sample fields that hold anything at all."""
     counts = run.samples.select(pl.all().count()).collect().row(0, named=True)
     return frozenset(name for name, count in counts.items() if count)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The weights of one checkpoint: a row of ``Run.scans`` without an error (see ``SCANS``)."""
+
+    checkpoint: str
+    path: str
+    step: int
+    parameters: int
+    finite: bool
+    non_finite: int
+    first_non_finite: str | None
+    zero_rows: int
+    first_zero_row: str | None
+    hash: str
+    norm: float | None
+    adapter: bool
+    adapter_zero: bool | None
+
+    def comparable(self, other: Scan) -> bool:
+        """Say whether both hold as many weights of the same kind, so that sizes can be compared."""
+        return self.adapter == other.adapter and self.parameters == other.parameters
+
+
+_FROM_SCANS = [item.name for item in fields(Scan) if item.name != "path"]
+
+
+def scans(run: Run) -> list[Scan]:
+    """Return the checkpoints whose weights were read, by step; none where nobody scanned."""
+    if run.scans is None:
+        return []
+    paths = {item.name: item.path for item in run.checkpoints}
+    rows = run.scans.filter(pl.col("error").is_null()).sort("step", maintain_order=True)
+    return [
+        Scan(path=paths.get(row["checkpoint"], row["checkpoint"]), **row)
+        for row in rows.select(_FROM_SCANS).iter_rows(named=True)
+    ]
+
+
+def neighbours(found: Sequence[Scan]) -> list[tuple[Scan, Scan]]:
+    """Return each scan with the last comparable one of an earlier step."""
+    pairs = []
+    for place, scan in enumerate(found):
+        before = [item for item in found[:place] if item.step < scan.step and item.comparable(scan)]
+        if before:
+            pairs.append((before[-1], scan))
+    return pairs
+
+
+def scan_onset(run: Run, found: Scan, before: Scan | None) -> Onset:
+    """Date what a checkpoint shows and the one before it did not: in rows of the log."""
+    step = found.step + run.log_offset
+    first = (before.step if before else 0) + run.log_offset + 1
+    return Onset(step, min(first, step), step)
+
+
+def scan_evidence(
+    found: Scan,
+    observed: float | str,
+    *,
+    before: Scan | None = None,
+    unit: str | None = None,
+    limit_low: float | None = None,
+    limit_high: float | None = None,
+    tensor: str | None = None,
+) -> Evidence:
+    """Make evidence of a checkpoint's weights, compared with those ``before`` where given."""
+    return Evidence(
+        kind="checkpoint",
+        subject=found.checkpoint,
+        observed=observed,
+        where=Location(found.path, tensor=tensor),
+        limit_low=limit_low,
+        limit_high=limit_high,
+        unit=unit,
+        first_step=before.step if before else found.step,
+        last_step=found.step,
+    )
+
+
+def drifted(run: Run, standard_errors: float) -> str | None:
+    """Return the first metric whose halves differ by more standard errors: the policy moved."""
+    for name in (*SIGNS, *TRENDS):
+        if logged(run, name) and abs(halves_differ(track(run, name).values)) > standard_errors:
+            return name
+    return None
 
 
 def _mean_nll(parts: list[tuple[float | None, int]]) -> float | None:

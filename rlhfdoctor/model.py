@@ -151,7 +151,7 @@ class Run:
     step, train columns under their vocabulary name, evaluation columns behind ``eval_``.
     samples: lazy frame with one column for each field of ``Sample``, plus source.
     logged_steps: training rows that hold at least one known metric. scores: what was recomputed
-    (measures.SCORES), against ``references``. scans: what the checkpoints' weights are like.
+    (scores.SCORES), against ``references``. scans: what the checkpoints' weights are like.
     """
 
     path: str
@@ -387,5 +387,6 @@ class Diagnosis:
     causes: tuple[Cause, ...]
     rollback: RollbackPlan
     cost: Cost | None = None
+    references: tuple[Mapping[str, object], ...] = ()
     backtest: tuple[Mapping[str, object], ...] = ()
     notes: tuple[Note, ...] = ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from rlhfdoctor.measures import batches
+from rlhfdoctor.measures import batches, scans
 from rlhfdoctor.model import (
     Cause,
     Change,
@@ -83,10 +83,11 @@ def suggest(
             grave = finding.severity == "critical" and finding.code in causes[0].path
             if measured and grave and finding.onset:
                 began.setdefault(finding.onset.low, finding.code)
+    broken = {item.checkpoint: item.first_non_finite for item in scans(run) if not item.finite}
     passed: list[Checkpoint] = []
     rejected: list[Rejection] = []
     for checkpoint in run.checkpoints:
-        why = _rejection(checkpoint, run.log_offset, limit, began)
+        why = _rejection(checkpoint, run.log_offset, limit, began, broken)
         if why:
             rejected.append(Rejection(checkpoint.name, why))
         else:
@@ -160,10 +161,17 @@ def _nothing_to_undo(run: Run, causes: Sequence[Cause]) -> RollbackPlan:
 
 
 def _rejection(
-    checkpoint: Checkpoint, offset: int, limit: int, began: Mapping[int, str]
+    checkpoint: Checkpoint,
+    offset: int,
+    limit: int,
+    began: Mapping[int, str],
+    broken: Mapping[str, str | None],
 ) -> str | None:
+    """Return why a checkpoint is none to go back to; ``broken``: those that are not finite."""
     if not checkpoint.complete:
         return "incomplete: " + ", ".join(checkpoint.missing)
+    if checkpoint.name in broken:
+        return f"weights are not finite: {broken[checkpoint.name]}"
     logged = checkpoint.step + offset
     if logged >= limit:
         return f"not before the onset at {limit} (log row {logged})"

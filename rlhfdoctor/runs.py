@@ -21,6 +21,7 @@ from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
 from rlhfdoctor.readers import Item
 from rlhfdoctor.readers._json import clean
+from rlhfdoctor.readers._scores import Recomputed
 from rlhfdoctor.readers.samples import read_samples
 from rlhfdoctor.vocabulary import METRICS
 
@@ -98,7 +99,8 @@ def read_runs(
     """Read every run under a path.
 
     dialect: the name of the dialect, where the marks do not decide. mapping: canonical names for
-    logged keys, from the user; they win over every dialect. samples: further sample files.
+    logged keys, from the user; they win over every dialect. samples: further sample files; one that
+    the folder holds anyway is read once.
 
     A folder of several runs in which one cannot be read yields that run empty, with the reason in
     its notes: it must not vanish from a gate. Raises UnreadableRun where nothing is found,
@@ -113,7 +115,13 @@ def read_runs(
         groups = {place: [_read(item) for item in claims] for place, claims in found.items()}
     else:
         groups = {root: [_read_file(root)]}
-    extra = [_read_samples(Path(item)) for item in samples]
+    known = {
+        os.path.realpath(place / file.name)
+        for place, files in groups.items()
+        for file in files
+        if file.samples
+    }
+    extra = [_read_samples(Path(item)) for item in samples if os.path.realpath(item) not in known]
     held = {place for place, files in groups.items() if _holds(files)}
     if not held and extra:
         groups, held = {root: [file for files in groups.values() for file in files]}, {root}
@@ -146,6 +154,60 @@ def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
         raise UnreadableRun(f"{path} is a folder", "give a JSON Lines file of samples")
     file = _fill(_File(shown(Path(place.name)), "samples"), read_samples(place, field))
     return _build(place, [file], None, {})[0]
+
+
+def source_of(run: Run, path: Path) -> str:
+    """Return the name under which a run holds a sample file that was named by its path."""
+    place = Path(run.path)
+    folder = place if place.is_dir() else place.parent
+    for source in run.sources:
+        if os.path.realpath(folder / source.file) == os.path.realpath(path):
+            return source.file
+    return shown(path)
+
+
+def with_scores(run: Run, found: Sequence[Recomputed]) -> tuple[Run, list[Recomputed]]:
+    """Return a run with what recomputations tell of it, and which of them those were.
+
+    A recomputation belongs to the run that has one of its checkpoints, or its name where either
+    has none.
+    """
+    own = [item for item in found if _belongs(item, run)]
+    for item in own:
+        run = replace(
+            run,
+            scores=_joined(run.scores, item.scores, _SCORED),
+            scans=_joined(run.scans, item.scans, ["checkpoint"]),
+            references=(*run.references, *item.references),
+            notes=_noted(run.notes, item.notes),
+        )
+    return run, own
+
+
+_SCORED = ["reference", "checkpoint", "samples_file", "part", "role"]
+"""What tells two rows of ``Run.scores`` apart."""
+
+
+def _belongs(item: Recomputed, run: Run) -> bool:
+    policies = item.scores.filter(pl.col("role") == "policy")["checkpoint"]
+    scored = {*policies, *item.scans["checkpoint"]}
+    there = {checkpoint.name for checkpoint in run.checkpoints}
+    return bool(scored & there) or (item.name == run.name and not (scored and there))
+
+
+def _noted(known: Sequence[Note], more: Sequence[Note]) -> tuple[Note, ...]:
+    told = {(note.where, note.text) for note in known}
+    return (*known, *(note for note in more if (note.where, note.text) not in told))
+
+
+def _joined(
+    known: pl.DataFrame | None, more: pl.DataFrame, by: Sequence[str]
+) -> pl.DataFrame | None:
+    """Put rows together; of two about the same thing the later one counts."""
+    if not more.height:
+        return known
+    frames = [more] if known is None else [known, more]
+    return pl.concat(frames).unique(list(by), keep="last", maintain_order=True)
 
 
 def _is_folder(path: Path) -> bool:

@@ -110,6 +110,18 @@ def _reward(code: str, otherwise: Ends) -> Ask:
     )
 
 
+_CALMER = Ask(
+    "D4a",
+    "Is the logged KL calmer than the recomputed one?",
+    ("REF003",),
+    yes=Ends(
+        "the reference moved",
+        "confirmed",
+        "judge by the recomputed KL; switch the reference update off or slow it down",
+        leads=("REF003", "REF001"),
+    ),
+)
+
 TREE: tuple[Ask, ...] = (
     Ask(
         "A",
@@ -126,7 +138,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "B",
         "Is any number not finite?",
-        ("NUM001",),
+        ("NUM001", "CKP002"),
         yes=Ends(
             "non-finite values",
             "confirmed",
@@ -136,7 +148,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "C",
         "Did the weights never move?",
-        ("UPD001", "UPD002"),
+        ("UPD001", "UPD002", "CKP003", "CKP006", "REF006"),
         yes=Ask(
             "C1",
             "Is there no reward spread in any group?",
@@ -159,15 +171,39 @@ TREE: tuple[Ask, ...] = (
         ),
     ),
     Ask("D2", "Do two files remember different references?", ("REF001",), yes=_REFERENCE_MOVED),
+    Ask(
+        "D3",
+        "Was the KL measured against another model than training started from?",
+        ("REF004",),
+        yes=Ends(
+            "wrong reference",
+            "confirmed",
+            "restart from where training started, with itself as the reference",
+            leads=("REF004",),
+        ),
+    ),
+    Ask(
+        "D4",
+        "Was the reference captured anew?",
+        ("REF005",),
+        yes=Ends(
+            "the reference was captured anew",
+            "confirmed",
+            "go back to before that step; give the reference by its path when resuming",
+            leads=("REF005",),
+        ),
+        no=_CALMER,
+        unknown=_CALMER,
+    ),
     Ask("E", "Is there no reward spread in any group?", ("GRP001",), yes=_NO_SIGNAL),
     Ask(
         "G1",
         "Is the policy too far from the reference?",
-        ("KL002", "KL003", "KL005", "PPL002"),
+        ("KL002", "KL003", "KL005", "KL006", "PPL002"),
         yes=Ask(
             "G1a",
             "Did the reference itself move?",
-            ("REF001",),
+            ("REF001", "REF003"),
             yes=_REFERENCE_MOVED,
             no=_reward("G1b", _DRIFT),
             unknown=_reward("G1b", _DRIFT),
@@ -176,7 +212,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G2",
         "Did perplexity or entropy fall too low?",
-        ("ENT001", "PPL001"),
+        ("ENT001", "PPL001", "PPL003"),
         yes=Ask(
             "G2a",
             "Do the samples repeat themselves?",

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from rlhfdoctor.measures import SCANS
 from rlhfdoctor.model import Checkpoint, Column, Finding, Location, Note, Run, Setting, Skip
 from rlhfdoctor.profile import limits_of, rules
 from rlhfdoctor.runs import OBSERVATIONS, SAMPLES
@@ -31,12 +32,18 @@ def run_of(
     algorithm: str = "unknown",
     estimators: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
+    scans: Sequence[Mapping[str, Any]] | None = None,
     **columns: Values,
 ) -> Run:
     """Return a run whose log holds exactly these canonical columns, one value a row.
 
     samples: dicts with the fields of ``model.Sample`` plus ``source`` (default "samples.jsonl").
+    scans: rows made by ``scanned``; each has its checkpoint in the run.
     """
+    saved = [
+        Checkpoint(row["step"], f"run/{row['checkpoint']}", row["checkpoint"], complete=True)
+        for row in scans or ()
+    ]
     count = max((len(values) for values in columns.values()), default=0)
     steps = list(steps or range(1, count + 1))
     for values in columns.values():
@@ -94,7 +101,8 @@ def run_of(
         samples=frame.lazy(),
         sample_count=frame.height,
         logged_steps=len(steps),
-        checkpoints=tuple(checkpoints),
+        checkpoints=(*checkpoints, *saved),
+        scans=None if scans is None else pl.DataFrame(list(scans), schema=SCANS),
         config={
             name: Setting(name, value, Location("args.json", key=name))
             for name, value in (config or {}).items()
@@ -102,6 +110,32 @@ def run_of(
         log_offset=log_offset,
         notes=(Note("test", "made by a test"),),
     )
+
+
+def scanned(step: int, **columns: Any) -> dict[str, Any]:
+    """Return the scan of a sound checkpoint; each step has a hash of its own."""
+    return {
+        "checkpoint": f"checkpoint-{step}",
+        "step": step,
+        "format": "safetensors",
+        "dtype": "bfloat16",
+        "tensors": 2,
+        "parameters": 100,
+        "finite": True,
+        "non_finite": 0,
+        "zero_rows": 0,
+        "hash": f"{step:064x}",
+        "norm": 10.0,
+        "adapter": False,
+        "missing": [],
+        **columns,
+    }
+
+
+def unread(step: int) -> dict[str, Any]:
+    """Return the scan of a checkpoint whose weights could not be read."""
+    name = f"checkpoint-{step}"
+    return {"checkpoint": name, "step": step, "missing": [], "error": "no weights"}
 
 
 def _unit(column: str) -> str:

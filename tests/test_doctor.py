@@ -1,12 +1,15 @@
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from rlhfdoctor.doctor import diagnose, gather, settle
-from rlhfdoctor.model import Evidence, Finding, Location, Note, Onset, Severity, Source
+from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Note, Onset, Severity, Source
 from rlhfdoctor.profile import Profile
-from tests.builders import run_of
+from rlhfdoctor.rules import available
+from rlhfdoctor.scores import SCORES
+from tests.builders import run_of, scanned, unread
 
 CALM = [0.01 * index for index in range(1, 31)]
 LOW = Evidence("metric", "x", 1.0, Location("log.jsonl", key="x"))
@@ -175,3 +178,78 @@ def test_the_healthy_headline_says_what_was_not_read() -> None:
     run = run_of(kl_ref_token=CALM, grad_norm=[1.0] * 30)
     noted = replace(run, notes=(Note("x.jsonl", "cannot be opened", unread=True),))
     assert "not read: x.jsonl" in diagnose(noted).headline
+
+
+# what the weights of the checkpoints add
+
+
+def test_checkpoints_that_differ_show_that_weights_were_updated() -> None:
+    run = run_of(entropy=[3.0] * 30, algorithm="PPO", scans=[scanned(10), scanned(20)])
+    assert diagnose(run).verdict == "healthy"
+    one = run_of(entropy=[3.0] * 30, algorithm="PPO", scans=[scanned(10)])
+    assert "weight updates" in " ".join(diagnose(one).unanswered)
+
+
+def test_an_adapter_that_is_not_zero_may_have_been_trained_before() -> None:
+    moved = scanned(10, adapter=True, adapter_zero=False)
+    diagnosis = diagnose(run_of(entropy=[3.0] * 30, algorithm="PPO", scans=[moved]))
+    assert "CKP006" in diagnosis.clear
+    assert "weight updates" in " ".join(diagnosis.unanswered)
+    zero = scanned(10, adapter=True, adapter_zero=True)
+    diagnosis = diagnose(run_of(entropy=[3.0] * 30, algorithm="PPO", scans=[zero]))
+    assert (diagnosis.verdict, diagnosis.unanswered) == ("collapsed", ())
+    assert diagnosis.causes[0].name == "no weight update"
+
+
+def test_weights_that_are_not_finite_are_a_collapse_whatever_the_log_says() -> None:
+    nan = {"finite": False, "non_finite": 1, "first_non_finite": "w", "norm": None}
+    run = run_of(
+        kl_ref_token=CALM,
+        grad_norm=[1.0] * 30,
+        scans=[scanned(10), scanned(20), scanned(25, **nan)],
+        algorithm="GRPO",
+    )
+    diagnosis = diagnose(run)
+    assert diagnosis.verdict == "collapsed"
+    assert diagnosis.causes[0].name == "non-finite values"
+    assert diagnosis.rollback.checkpoint is not None
+    assert diagnosis.rollback.checkpoint.name == "checkpoint-20"
+
+
+def test_a_stale_save_degrades_a_run_and_asks_for_no_rollback() -> None:
+    scans = [scanned(10), scanned(20, hash="a"), scanned(30, hash="a")]
+    run = run_of(kl_ref_token=CALM, grad_norm=[1.0] * 30, scans=scans, algorithm="GRPO")
+    diagnosis = diagnose(run)
+    assert (diagnosis.verdict, diagnosis.causes) == ("degraded", ())
+    assert not diagnosis.rollback.needed
+
+
+@pytest.mark.parametrize(
+    ("columns", "step"),
+    [
+        pytest.param({"kl_ref_token": CALM, "grad_norm": CALM}, "inspect", id="healthy"),
+        pytest.param({"reward_raw_mean": CALM}, "--reference MODEL", id="inconclusive"),
+        pytest.param({"kl_unknown": CALM, "grad_norm": CALM}, "--map kl_unknown=", id="no unit"),
+    ],
+)
+def test_weights_are_asked_for_where_nothing_else_tells(columns: dict[str, Any], step: str) -> None:
+    saved = [Checkpoint(10, "checkpoint-10", "checkpoint-10", complete=True)]
+    run = run_of(algorithm="GRPO", checkpoints=saved, **columns)
+    diagnosis = diagnose(run)
+    assert step in diagnosis.next_step
+    assert ("--reference" in diagnosis.next_step) is ("--reference" in step)
+    asked = {skip.command for skip in diagnosis.skipped if skip.missing == ("scans",)}
+    assert asked == {"--reference MODEL"}
+    bare = diagnose(replace(run, checkpoints=()))
+    assert {skip.command for skip in bare.skipped if skip.missing == ("scans",)} == {None}
+    scanned_in_vain = diagnose(replace(run, scans=run_of(scans=[unread(10)]).scans))
+    told = {skip.command for skip in scanned_in_vain.skipped if skip.missing == ("scans",)}
+    assert told == {None}
+
+
+def test_a_recomputation_is_there_once_it_has_rows() -> None:
+    run = run_of()
+    none, row = pl.DataFrame(schema=SCORES), pl.DataFrame([{"step": 10}], schema=SCORES)
+    assert not available(run, "scores", 0)
+    assert not available(replace(run, scores=none), "scores", 0)
+    assert available(replace(run, scores=row), "scores", 0)

@@ -14,7 +14,7 @@ from rlhfdoctor.profile import limits_of, rules
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.runs import read_runs
 from rlhfdoctor.vocabulary import METRICS
-from tests.builders import FIXTURES, HEALTHY, RUNS, run_of
+from tests.builders import FIXTURES, HEALTHY, RUNS, run_of, scanned
 
 RULES = [pytest.param(rule, id=f"{rule.code} {rule.name}") for rule in rules()]
 SICK = sorted({*RUNS} - {*HEALTHY})
@@ -58,13 +58,17 @@ def logged_until(rows: int, more: int, every: int = 1) -> Run:
 
 @cache
 def findings_of_sick_runs() -> tuple[Finding, ...]:
-    """Findings of the fixtures, and of three illnesses that none of them has."""
+    """Findings of the fixtures, and of illnesses that none of them has."""
     apart = run_of(kl_ref_token=[0.5] * 12, log_offset=1)
     stuck = run_of(loss_total=[math.log(2)] * 12, dpo_margin=[0.0] * 12)
     broken = run_of(loss_total=[1.0] * 10 + [NAN] * 10)
+    nan = {"finite": False, "non_finite": 3, "first_non_finite": "w", "norm": None}
+    weights = [scanned(10), scanned(20, norm=99.0, zero_rows=2, first_zero_row="w[1]")]
+    weights += [scanned(30, norm=99.0, hash=f"{20:064x}"), scanned(40, **nan)]
+    untrained = [scanned(step, adapter=True, adapter_zero=True, hash="0") for step in (10, 20)]
     runs = [run for name in SICK for run in fixture(name)]
     found: list[Finding] = []
-    for run in (*runs, apart, stuck, broken):
+    for run in (*runs, apart, stuck, broken, run_of(scans=weights), run_of(scans=untrained)):
         for rule in rules():
             outcome = judged(rule, run)
             found += [] if isinstance(outcome, Skip) else outcome

@@ -5,7 +5,7 @@ import pytest
 
 from rlhfdoctor.model import Cause, Checkpoint, Evidence, Finding, Location, Onset, RollbackPlan
 from rlhfdoctor.rollback import INITIAL, TABLE, ladder, suggest, table_row
-from tests.builders import batch, run_of
+from tests.builders import batch, run_of, scanned, unread
 
 DRIFT = (Cause("policy drift", "possible", "", ("KL003",)),)
 
@@ -246,3 +246,16 @@ def test_the_ladder_reads_the_row_that_belongs_to_a_checkpoint() -> None:
     assert second["entropy"] == 21.0
     assert second["perplexity_samples"] is None
     assert "not before the onset" in str(second["why_not"])
+
+
+def test_weights_that_are_not_finite_are_none_to_go_back_to() -> None:
+    nan = {"finite": False, "non_finite": 1, "first_non_finite": "lm_head.weight", "norm": None}
+    scans = [scanned(100), scanned(200, **nan), unread(300)]
+    run = run_of(steps=[1, 500], loss_total=[1.0, 1.0], scans=scans)
+    plan = suggest(run, "collapsed", DRIFT, (), Onset(500, 300, 500))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.name == "checkpoint-100"
+    assert {item.checkpoint: item.why for item in plan.rejected} == {
+        "checkpoint-200": "weights are not finite: lm_head.weight",
+        "checkpoint-300": "not before the onset at 300 (log row 300)",
+    }

@@ -68,7 +68,13 @@ def test_nothing_found_means_no_cause() -> None:
         pytest.param([found("UPD001"), found("GRP001")], "no learning signal",
                      id="no update for want of a signal"),
         pytest.param([found("UPD001")], "no weight update", id="no update all the same"),
+        pytest.param([found("CKP003"), found("GRP001")], "no learning signal",
+                     id="identical checkpoints for want of a signal"),
+        pytest.param([found("CKP003")], "no weight update", id="identical checkpoints"),
+        pytest.param([found("CKP006")], "no weight update", id="an adapter that is zero"),
         pytest.param([found("NUM001")], "non-finite values", id="NaN"),
+        pytest.param([found("CKP002", kind="checkpoint")], "non-finite values",
+                     id="NaN in the weights"),
         pytest.param([found("DPO001")], "likelihood displacement", id="chosen answers unlearnt"),
         pytest.param([found("DPO001"), found("DPO003")], "preference training diverged",
                      id="worse at the pairs than untrained"),
@@ -81,6 +87,17 @@ def test_a_signature_leads_to_its_cause(findings: list[Finding], first: str) -> 
 
 def test_the_rule_that_names_the_cause_stands_first_on_its_path() -> None:
     assert causes(found("UPD001"), found("GRP001"))[0].path == ("GRP001", "UPD001")
+
+
+def test_a_stale_save_is_no_missing_update() -> None:
+    assert names(found("CKP007", severity="warning")) == []
+
+
+def test_non_finite_values_are_dated_by_the_log_before_the_checkpoints() -> None:
+    (cause,) = causes(found("NUM001", 55), found("CKP002", 40, kind="checkpoint"))
+    assert cause.path == ("NUM001", "CKP002")
+    assert cause.onset is not None
+    assert cause.onset.step == 55
 
 
 def test_information_answers_no_question_of_faults() -> None:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 import orjson
 
 from rlhfdoctor import __version__
-from rlhfdoctor.model import Diagnosis, Evidence, Finding, RollbackPlan
+from rlhfdoctor.model import Diagnosis, Evidence, Finding, RollbackPlan, Run
 from rlhfdoctor.reports import Document, Page, report
 
 SCHEMA = 1
@@ -107,8 +107,9 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
                 for skip in diagnosis.skipped
             ],
             "unanswered": list(diagnosis.unanswered),
-            "references": [],
-            "scores": [] if run.scores is None else run.scores.to_dicts(),
+            "references": list(diagnosis.references),
+            "scores": score_rows(run),
+            "scans": scan_rows(run),
             "rollback": rollback(diagnosis.rollback),
             "backtest": {"alarms": [dict(alarm) for alarm in diagnosis.backtest]},
             "cost": None
@@ -121,6 +122,32 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
             "notes": [{"where": note.where, "text": note.text} for note in diagnosis.notes],
         },
     )
+
+
+def recomputed(run: Run, references: Sequence[Document]) -> Document:
+    """Return a recomputation under its published keys: what ``--scores`` reads."""
+    return {
+        "tool": {"name": "rlhfdoctor", "version": __version__},
+        "run": {"id": run.name, "path": run.path},
+        "references": list(references),
+        "rows": score_rows(run),
+        "scans": scan_rows(run),
+        "notes": [{"where": note.where, "text": note.text} for note in run.notes],
+    }
+
+
+def score_rows(run: Run) -> list[Document]:
+    """Return the rows of ``Run.scores``, the interval as one pair."""
+    published: list[Document] = []
+    for row in [] if run.scores is None else run.scores.to_dicts():
+        low, high = row.pop("interval_low"), row.pop("interval_high")
+        published.append({**row, "interval": None if low is None else [low, high]})
+    return published
+
+
+def scan_rows(run: Run) -> list[Document]:
+    """Return the rows of ``Run.scans``."""
+    return [] if run.scans is None else [*run.scans.to_dicts()]
 
 
 def finding(item: Finding) -> Document:

@@ -13,6 +13,8 @@ from rich.text import Text
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._lines import change, five_lines, shown
+from rlhfdoctor.reports._tables import OFF_POLICY, has_off_policy, reference_lines, score_tables
+from rlhfdoctor.reports.json import score_rows
 
 STYLES = {
     "collapsed": "bold red",
@@ -35,7 +37,7 @@ def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     for index, diagnosis in enumerate(diagnoses):
         if index:
             lines.append((0, Text("")))
-        lines.extend(_diagnosis(diagnosis))
+        lines.extend(_diagnosis(diagnosis, page.width))
     return write(lines, page)
 
 
@@ -249,6 +251,49 @@ def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     yield from _notes(document["notes"])
 
 
+def recompute_lines(document: Mapping[str, Any], width: int = 0) -> Iterator[Line]:
+    """Yield a recomputation: its references, its tables, its scans, its notes."""
+    told = document["run"]
+    sound = all(scan["finite"] and not scan["error"] for scan in document["scans"])
+    scanned = f"{len(document['scans'])} checkpoints scanned" + (", all finite" if sound else "")
+    yield 0, Text(shown(f"{told['id']}: {scanned if document['scans'] else 'no checkpoints'}"))
+    for scan in document["scans"]:
+        if scan["error"]:
+            yield 2, Text(shown(f"{scan['checkpoint']}: {scan['error']}"), style="yellow")
+        elif not scan["finite"]:
+            where = scan["first_non_finite"]
+            text = f"{scan['checkpoint']}: {scan['non_finite']} values not finite, first in {where}"
+            yield 2, Text(shown(text), style="red")
+    yield from _recomputed(document["rows"], document["references"], width)
+    if document["notes"]:
+        yield 0, Text("")
+    yield from _notes(document["notes"])
+
+
+def _recomputed(
+    rows: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]], width: int
+) -> Iterator[Line]:
+    if not rows:
+        return
+    yield 0, Text("")
+    yield 0, Text("Recomputed", style="bold")
+    for sentence in reference_lines(references):
+        yield 2, Text(shown(sentence))
+    for table in score_tables(rows, references):
+        yield 0, Text("")
+        yield 2, Text(shown(table.title), style="bold")
+        fitting = table.within(width - 2 if width else 0)
+        widths = fitting.widths()
+        for row in (fitting.header, *fitting.rows):
+            name, *numbers = row
+            parts = [name.ljust(widths[0])]
+            parts += [cell.rjust(room) for cell, room in zip(numbers, widths[1:], strict=True)]
+            style = "dim" if row is fitting.header else ""
+            yield 2, Text(shown("  ".join(parts)), style=style)
+    if has_off_policy(rows):
+        yield 2, Text(OFF_POLICY, style="dim")
+
+
 def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
     if notes:
         yield 0, Text("Notes", style="bold")
@@ -256,7 +301,7 @@ def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
             yield 2, Text(shown(f"{note['where']}: {note['text']}"))
 
 
-def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
+def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     first, *rest = five_lines(diagnosis)
     verdict, _, about = first.partition("  ")
     line = Text()
@@ -292,6 +337,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Line]:
             path = " > ".join(cause.path)
             yield 2, Text(f"=> \t{cause.name} ({cause.confidence}): {cause.remedy}")
             yield 5, Text(path, style="dim")
+    yield from _recomputed(score_rows(diagnosis.run), diagnosis.references, width)
     if diagnosis.rollback.needed:
         yield 0, Text("")
         yield 0, Text("Rollback", style="bold")

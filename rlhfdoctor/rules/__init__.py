@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rlhfdoctor.measures import best, finite_rows, ladders, sample_fields, silent_since
+from rlhfdoctor.measures import best, finite_rows, ladders, sample_fields, scans, silent_since
 from rlhfdoctor.model import Finding, Run, Skip
 
 Signal = Literal[
@@ -29,6 +29,9 @@ Signal = Literal[
     "checkpoint",
 ]
 """What a rule looks at. The first seven corroborate each other (doctor.py)."""
+
+RECOMPUTE = "--reference MODEL"
+"""The option of ``diagnose`` that reads the weights of the checkpoints."""
 
 Judge = Callable[[Run, Any], Iterator[Finding | Skip]]
 
@@ -154,8 +157,9 @@ def available(run: Run, need: str, rows: int) -> bool:
     """Say whether a run has what ``need`` names; ``rows`` is what it offers of the columns.
 
     A column of ``run.metrics`` with a finite value; ``samples.FIELD``; ``samples.steps`` (one file
-    with two steps or more); ``config.NAME``; ``checkpoints``; ``rows>=N`` (finite values of
-    the columns that the rule needs).
+    with two steps or more); ``config.NAME``; ``checkpoints``; ``scans`` (a checkpoint whose weights
+    were read); ``scores`` (a recomputation); ``rows>=N`` (finite values of the columns that the
+    rule needs).
     """
     kind, _, rest = need.partition(".")
     if kind == "samples":
@@ -164,13 +168,17 @@ def available(run: Run, need: str, rows: int) -> bool:
         return rest in run.config
     if need == "checkpoints":
         return bool(run.checkpoints)
+    if need == "scans":
+        return bool(scans(run))
+    if need == "scores":
+        return run.scores is not None and run.scores.height > 0
     if need.startswith("rows>="):
         return rows >= int(need.removeprefix("rows>="))
     return finite_rows(run, need) > 0
 
 
 def _command(run: Run, missing: Sequence[str]) -> str | None:
-    """Return the option with which the user can state the unit that the log leaves open."""
+    """Return the option that supplies what is missing: a unit that the log leaves open, weights."""
     lacking = " ".join(missing)
     for unknown, stated in (
         ("kl_unknown", "kl_ref_token"),
@@ -179,4 +187,7 @@ def _command(run: Run, missing: Sequence[str]) -> str | None:
     ):
         if stated in lacking and unknown in run.columns:
             return f"--map {run.columns[unknown].sources[0].key}={stated}"
+    unread = {"scans": run.scans, "scores": run.scores}
+    if run.checkpoints and any(need in missing and unread[need] is None for need in unread):
+        return RECOMPUTE
     return None

@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import Track, finite_rows, logged, metric_evidence, track
+from rlhfdoctor.measures import (
+    SIGNS,
+    TRENDS,
+    Track,
+    finite_rows,
+    logged,
+    metric_evidence,
+    track,
+)
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.series import halves_differ
@@ -16,21 +24,6 @@ class Limits:
     rows: int = 2  # logged rows of gradient norm 0 that prove it
     still: int = 10  # logged rows of learning rate 0 that prove it; a warm-up starts with some
     standard_errors: float = 4.0  # between the halves of a metric: a trend needs an update
-
-
-SIGNS = (
-    "kl_ref_token",
-    "kl_ref_response",
-    "kl_unknown",
-    "kl_old_token",
-    "clip_frac",
-    "dpo_margin",
-    "dpo_reward_chosen",
-)
-"""Metrics that cannot leave zero without an update."""
-
-TRENDS = ("loss_total", "reward_raw_mean", "entropy", "entropy_unknown", "response_length_mean")
-"""Metrics whose trend shows updates where nothing else does."""
 
 
 @rule(

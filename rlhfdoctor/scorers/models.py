@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +175,7 @@ def _packed_attention(
 
         bounds = torch.tensor((0, *ends), dtype=torch.int32, device=query.device)
         longest = max(end - begin for begin, end in zip((0, *ends), ends, strict=False))
-        out: Any = varlen_attn(
+        packed: Any = varlen_attn(
             query[0].transpose(0, 1).contiguous(),
             key[0].transpose(0, 1).contiguous(),
             value[0].transpose(0, 1).contiguous(),
@@ -186,19 +187,28 @@ def _packed_attention(
             window_size=(-1, 0),
             enable_gqa=query.shape[1] != key.shape[1],
         )
-        return out[None], None
-    attended = [
-        torch.nn.functional.scaled_dot_product_attention(
-            query[:, :, begin:end],
-            key[:, :, begin:end],
-            value[:, :, begin:end],
+        return packed[None], None
+    lengths = [end - begin for begin, end in zip((0, *ends), ends, strict=False)]
+    attended, begin = [], 0
+    for length, alike in groupby(lengths):
+        count = len(list(alike))
+        queries, keys, values = (
+            states[0, :, begin : begin + count * length]
+            .view(states.shape[1], count, length, states.shape[3])
+            .transpose(0, 1)
+            for states in (query, key, value)
+        )
+        out = torch.nn.functional.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
             is_causal=True,
             scale=scaling,
             enable_gqa=query.shape[1] != key.shape[1],
         )
-        for begin, end in zip((0, *ends), ends, strict=False)
-    ]
-    return torch.cat(attended, dim=2).transpose(1, 2).contiguous(), None
+        attended.append(out.transpose(1, 2).flatten(0, 1))
+        begin += count * length
+    return torch.cat(attended)[None], None
 
 
 transformers.AttentionInterface.register(PACKED, _packed_attention)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ import torch
 from torch import Tensor
 
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.measures import SCORES
 from rlhfdoctor.model import Checkpoint, Note, Run
 from rlhfdoctor.scorers import batches, models
 from rlhfdoctor.scorers.batches import Batch
@@ -39,6 +39,7 @@ from rlhfdoctor.scorers.sequences import (
     tokenizer,
 )
 from rlhfdoctor.scorers.weights import UnreadableWeights, is_adapter
+from rlhfdoctor.scores import SCORES
 
 DTYPES = {
     "float32": torch.float32,
@@ -52,6 +53,10 @@ FLOORS = {torch.float32: 1e-5, torch.float64: 1e-9}
 
 HALF_FLOOR = 5e-3
 """The same for half precision; bfloat16 bodies were measured at 0.0006-0.002, biased upwards."""
+
+BUDGETS = {"cuda": 16_384, "cpu": 2_048}
+"""Tokens of a batch. On a GPU more than some 200 hide the reading of the weights; on a CPU more
+than 2,048 were measured to take memory and save nothing."""
 
 REBATCHED = 16
 """Samples that the reference scores again one by one in half precision, to measure its noise."""
@@ -67,16 +72,17 @@ Progress = Callable[[str, int, int], None]
 class Options:
     """How to score.
 
-    dtype, device: "auto" is bfloat16 on a GPU, float32 elsewhere. budget: tokens of a batch. fixed:
-    every sample under every checkpoint, whatever its step. sources: sample files to use, None for
-    all of the run. temperature: None takes the run's own, else 1. cache: folder for the reference's
-    hidden states; None keeps them in memory while they take less than half of it. vocabulary,
-    tokenizer: where text or the vocabulary's true size come from, else found beside the models.
+    dtype, device: "auto" is bfloat16 on a GPU, float32 elsewhere. budget: tokens of a batch, None
+    takes ``BUDGETS``. fixed: every sample under every checkpoint, whatever its step. most: samples
+    of each set. sources: sample files to use, None for all of the run. temperature: None takes the
+    run's own, else 1. cache: folder for the reference's hidden states; None keeps them in memory
+    while they take less than half of it. tokenizer: where text and the vocabulary's true size come
+    from, else found beside the models.
     """
 
     dtype: str = "auto"
     device: str = "auto"
-    budget: int = 16_384
+    budget: int | None = None
     fixed: bool = False
     most: int | None = None
     sources: tuple[str, ...] | None = None
@@ -108,7 +114,7 @@ def recompute(
             )
     with torch.random.fork_rng(devices=[]):
         work = _prepare(run, references, options, dtype, device)
-        budget = options.budget
+        budget = options.budget or BUDGETS.get(device.type, BUDGETS["cpu"])
         while True:
             try:
                 _score(work, budget, progress)
@@ -546,8 +552,7 @@ def _climb(
 ) -> None:
     """Score the checkpoints one after the other; the next is read while one is scored."""
     model: models.Model | None = known[0].base
-    for number, rung in enumerate(ladder):
-        following = ladder[number + 1] if number + 1 < len(ladder) else None
+    for rung, following in zip_longest(ladder, ladder[1:]):
         inside = [item for item in laid if _belongs(item.sets, rung)]
         if not inside:
             continue

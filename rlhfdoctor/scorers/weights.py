@@ -137,8 +137,8 @@ def _torch(file: Path, form: str) -> Iterator[tuple[str, Tensor]]:
     import torch
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickle protocols, which tell a reader nothing
+        with warnings.catch_warnings():  # of other pickle protocols: refused or read all the same
+            warnings.simplefilter("ignore")
             loaded = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
     except pickle.UnpicklingError as error:
         foreign = ", ".join(_foreign(file)) or "classes that are no tensors"

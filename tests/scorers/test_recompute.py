@@ -19,12 +19,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.measures import SCORES
 from rlhfdoctor.model import Run
 from rlhfdoctor.runs import read_runs
 from rlhfdoctor.scorers import models
 from rlhfdoctor.scorers.models import Model
 from rlhfdoctor.scorers.recompute import Options, recompute
+from rlhfdoctor.scores import SCORES
 from tests.builders import FIXTURES, write_jsonl
 from tests.scorers.tiny import (
     built,

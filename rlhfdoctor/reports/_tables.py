@@ -1,0 +1,176 @@
+"""Recomputed numbers laid out as tables of text, for any report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A title, a line of column names, and rows of cells; the first column is a name.
+
+    spare: columns that a narrow page does without, the first to go first.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    spare: tuple[str, ...] = ()
+
+    def widths(self) -> list[int]:
+        """Return the width of each column, in characters."""
+        return [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
+
+    def within(self, width: int) -> TextTable:
+        """Return the table without as many of its spare columns as do not fit; 0: no limit."""
+        if not width or not self.spare or sum(self.widths()) + 2 * len(self.header) <= width:
+            return self
+        place = self.header.index(self.spare[0])
+        return TextTable(
+            self.title,
+            _without(self.header, place),
+            tuple(_without(row, place) for row in self.rows),
+            self.spare[1:],
+        ).within(width)
+
+
+def _without(cells: tuple[str, ...], place: int) -> tuple[str, ...]:
+    return cells[:place] + cells[place + 1 :]
+
+
+def score_tables(rows: Sequence[Row], references: Sequence[Row]) -> Iterator[TextTable]:
+    """Yield, for each reference and sample file, KL and perplexity, then perplexity by position."""
+    for reference, file in dict.fromkeys((row["reference"], row["samples_file"]) for row in rows):
+        own = [row for row in rows if (row["reference"], row["samples_file"]) == (reference, file)]
+        told = next((item for item in references if item["name"] == reference), {})
+        responses = [row for row in own if row["part"] == "response"]
+        if responses:
+            yield _responses(responses, told, f"against {reference}, on {file}")
+            yield from _positions(responses, f"on {file}")
+        pairs = [row for row in own if row["part"] != "response"]
+        if pairs:
+            yield _pairs(pairs, f"pairs against {reference}, on {file}")
+
+
+def reference_lines(references: Sequence[Row]) -> Iterator[str]:
+    """Yield what is known of each reference, one sentence each."""
+    for item in references:
+        started = {
+            True: "training started from it (its log-probabilities are those of step 0)",
+            False: "training did not start from it",
+            None: "nothing tells whether training started from it",
+        }[item["training_started_from_it"]]
+        matches = {
+            True: "the logged KL is the distance to it",
+            False: "the logged KL is not the distance to it",
+            None: "no logged KL to compare with it",
+        }[item["matches_logged_kl"]]
+        yield f"{item['name']}: {started}; {matches}"
+
+
+def _responses(rows: Sequence[Row], reference: Row, where: str) -> TextTable:
+    logged = {item["checkpoint"]: item for item in reference.get("comparisons", ())}
+    columns = ["samples", "tokens", "KL/token", "95 %", "KL/response", "k1", "k3"]
+    columns += ["logged"] if logged else []
+    columns += ["entropy", "ppl policy", "ppl reference"]
+    cells = []
+    for row in rows:
+        interval = row["interval"] if row["role"] == "policy" else None
+        at = logged.get(row["checkpoint"])
+        cells.append(
+            (
+                _name(row),
+                str(row["samples"]),
+                str(row["tokens"]),
+                _kl(row),
+                "" if interval is None else f"{_short(interval[0])} - {_short(interval[1])}",
+                _short(row["kl_ref_response_exact"]),
+                _short(row["kl_k1_token"]),
+                _short(row["kl_k3_token"]),
+                *([_logged(at)] if logged else []),
+                _short(row["entropy_token"]),
+                _short(row["perplexity_policy"]),
+                _short(row["perplexity_reference"]),
+            )
+        )
+    spare = ("tokens", "samples", "KL/response", "95 %", "k1", "k3", "ppl reference")
+    return TextTable(where, ("checkpoint", *columns), tuple(cells), spare)
+
+
+def _positions(rows: Sequence[Row], where: str) -> Iterator[TextTable]:
+    longest = max(rows, key=lambda row: len(row["perplexity_by_position"]))
+    bins = [
+        str(item["first"]) if item["first"] == item["last"] else f"{item['first']}-{item['last']}"
+        for item in longest["perplexity_by_position"]
+    ]
+    if len(bins) > 1:
+        yield TextTable(
+            f"perplexity under the policy by position in the response, {where}",
+            ("checkpoint", *bins),
+            tuple(
+                (
+                    _name(row),
+                    *(_short(item["policy"]) for item in row["perplexity_by_position"]),
+                    *([""] * (len(bins) - len(row["perplexity_by_position"]))),
+                )
+                for row in rows
+            ),
+        )
+
+
+def _pairs(rows: Sequence[Row], where: str) -> TextTable:
+    columns = ("part", "log-prob", "reference", "KL/token", "perplexity", "reward", "margin")
+    return TextTable(
+        where,
+        ("checkpoint", *columns, "accuracy"),
+        tuple(
+            (
+                _name(row),
+                row["part"],
+                _short(row["logprob_response_policy"]),
+                _short(row["logprob_response_reference"]),
+                _kl(row),
+                _short(row["perplexity_policy"]),
+                *(_short(row[name]) for name in ("reward", "margin", "accuracy")),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _name(row: Row) -> str:
+    if row["role"] == "reference":
+        return f"{row['checkpoint']} (itself)"
+    return str(row["checkpoint"]) + ("" if row["on_policy"] else " *")
+
+
+def _kl(row: Row) -> str:
+    return (
+        f"< {row['noise_floor']:.0e}" if row["below_floor"] else _short(row["kl_ref_token_exact"])
+    )
+
+
+def _logged(comparison: Row | None) -> str:
+    if comparison is None:
+        return ""
+    unit = "/response" if comparison["unit"] == "nats/response" else ""
+    return f"{_short(comparison['logged'])}{unit} ({comparison['estimator']})"
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+OFF_POLICY = "* not drawn from this checkpoint: k1 and k3 are biased there, the exact KL is not"
+"""What the mark behind a checkpoint means."""
+
+
+def has_off_policy(rows: Sequence[Row]) -> bool:
+    """Say whether the mark is used."""
+    return any(row["role"] == "policy" and not row["on_policy"] for row in rows)

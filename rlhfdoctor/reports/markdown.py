@@ -1,0 +1,131 @@
+"""The report for an issue, a pull request or a wiki: markdown with tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rlhfdoctor.model import Diagnosis, Evidence
+from rlhfdoctor.reports import Page, report
+from rlhfdoctor.reports._lines import change, five_lines, shown
+from rlhfdoctor.reports._tables import (
+    OFF_POLICY,
+    TextTable,
+    has_off_policy,
+    reference_lines,
+    score_tables,
+)
+from rlhfdoctor.reports.json import score_rows
+
+_ACTIVE = "\\`*_{}[]<>#|~!&"
+"""Characters that markdown or HTML would act on."""
+
+
+@report("markdown")
+def markdown(diagnoses: Sequence[Diagnosis], page: Page) -> str:
+    """Print each diagnosis: the five lines, findings, what was recomputed, rollback, skips."""
+    return "\n".join(line for diagnosis in diagnoses for line in _diagnosis(diagnosis)) + "\n"
+
+
+def recompute_markdown(document: Mapping[str, Any]) -> str:
+    """Print a recomputation: its references, its tables, its notes."""
+    lines = [f"# Recomputed: {plain(document['run']['id'])}", ""]
+    lines += _recomputed(document["rows"], document["references"])
+    lines += _notes(document["notes"])
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Return text of a run as text: nothing in it is a mark, a link or a tag."""
+    return "".join(f"\\{char}" if char in _ACTIVE else char for char in shown(text))
+
+
+def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+    first, *rest = five_lines(diagnosis)
+    yield f"# {plain(first)}"
+    yield ""
+    for line in rest:
+        yield f"- {plain(line)}"
+    yield ""
+    if diagnosis.findings:
+        yield "## Findings"
+        yield ""
+        yield from _table(
+            TextTable(
+                "",
+                ("code", "severity", "what", "where"),
+                tuple(
+                    (
+                        finding.code,
+                        finding.severity,
+                        finding.message,
+                        "; ".join(_where(item) for item in finding.evidence[:2]),
+                    )
+                    for finding in diagnosis.findings
+                ),
+            )
+        )
+    yield from _recomputed(score_rows(diagnosis.run), diagnosis.references)
+    plan = diagnosis.rollback
+    if plan.needed:
+        yield "## Rollback"
+        yield ""
+        yield f"- {plain(plan.checkpoint.name if plan.checkpoint else 'initial model')}: " + plain(
+            plan.reason
+        )
+        for item in plan.changes:
+            yield f"- {plain(change(item))} ({plain(item.why)})"
+        for rejected in plan.rejected:
+            yield f"- not {plain(rejected.checkpoint)}: {plain(rejected.why)}"
+        yield ""
+    if diagnosis.skipped:
+        yield "## Not looked at"
+        yield ""
+        for skip in diagnosis.skipped:
+            command = f" ({plain(skip.command)})" if skip.command else ""
+            yield f"- {skip.code}: {plain(', '.join(skip.missing))}{command}"
+        yield ""
+    yield from _notes([{"where": note.where, "text": note.text} for note in diagnosis.notes])
+
+
+def _where(item: Evidence) -> str:
+    line = f":{item.where.line}" if item.where.line else ""
+    steps = "" if item.first_step is None else f", steps {item.first_step}-{item.last_step}"
+    return f"{item.where.file}{line} {item.where.key or ''}".rstrip() + steps
+
+
+def _recomputed(
+    rows: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    if not rows:
+        return
+    yield "## Recomputed"
+    yield ""
+    for line in reference_lines(references):
+        yield f"- {plain(line)}"
+    yield ""
+    for table in score_tables(rows, references):
+        yield from _table(table)
+    if has_off_policy(rows):
+        yield plain(OFF_POLICY)
+        yield ""
+
+
+def _table(table: TextTable) -> Iterator[str]:
+    if table.title:
+        yield f"**{plain(table.title)}**"
+        yield ""
+    yield "| " + " | ".join(plain(name) for name in table.header) + " |"
+    yield "|" + "---|" * len(table.header)
+    for row in table.rows:
+        yield "| " + " | ".join(plain(cell) for cell in row) + " |"
+    yield ""
+
+
+def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if notes:
+        yield "## Notes"
+        yield ""
+        for note in notes:
+            yield f"- {plain(note['where'])}: {plain(note['text'])}"
+        yield ""
