@@ -106,11 +106,11 @@ def sample_sets(
             text = f"{bare} samples name no step, where others do; not scored"
             notes.append(Note(source, text, left_out=bare))
     if most is not None:
-        for item in sets:
-            if len(item.sequences) > most:
-                at = "" if item.step is None else f" at step {item.step}"
-                text = f"{most} of {len(item.sequences)} samples{at} are scored (--max-samples)"
-                notes.append(Note(item.source, text))
+        for source in dict.fromkeys(item.source for item in sets if len(item.sequences) > most):
+            sizes = [len(item.sequences) for item in sets if item.source == source]
+            used = sum(min(size, most) for size in sizes)
+            text = f"{used} of {sum(sizes)} samples are scored (--max-samples)"
+            notes.append(Note(source, text))
         sets = [replace(item, sequences=_evenly(item.sequences, most)) for item in sets]
     return sets, notes
 

@@ -313,7 +313,7 @@ def test_fewer_samples_are_evenly_spaced(most: int, lines: list[int]) -> None:
 def test_the_limit_holds_for_each_set() -> None:
     found, told = of([*at(20, 5), *at(40, 2)], most=3)
     assert shape(found) == [(20, 3), (40, 2)]
-    assert told == ["3 of 5 samples at step 20 are scored (--max-samples)"]
+    assert told == ["5 of 7 samples are scored (--max-samples)"]
 
 
 # Tokenizers
