@@ -284,16 +284,20 @@ def _specials(reference: Path) -> Specials:
 
 @dataclass(slots=True)
 class _Laid:
-    """A sample set, laid out in batches. ``targets``: the response ids of each batch, in order."""
+    """A sample set, laid out in batches.
+
+    ids: prompt and response of each sequence. targets: the response ids of each batch, in order.
+    """
 
     sets: SampleSet
     batches: list[Batch]
+    ids: list[tuple[int, ...]]
     targets: list[Tensor]
 
     @property
     def tokens(self) -> int:
         """Tokens that a body computes, prompts included."""
-        return sum(len(item.ids) for item in self.sets.sequences)
+        return sum(map(len, self.ids))
 
     def owners(self, number: int) -> tuple[Tensor, Tensor]:
         """Return, for each response token of a batch, its sequence's index and its position."""
@@ -371,7 +375,7 @@ def _bounds(work: _Work, first: models.Model) -> Bounds:
 
 def _check_bounds(model: models.Model, laid: Sequence[_Laid]) -> None:
     """Raise UnreadableWeights for a checkpoint that cannot score the samples."""
-    ids = [scored.ids for item in laid for scored in item.sets.sequences]
+    ids = [each for item in laid for each in item.ids]
     highest, longest = max(map(max, ids)), max(map(len, ids))
     if highest >= model.rows:
         raise UnreadableWeights(f"its vocabulary of {model.rows} lacks token {highest} of a sample")
@@ -380,13 +384,14 @@ def _check_bounds(model: models.Model, laid: Sequence[_Laid]) -> None:
 
 
 def _lay(item: SampleSet, budget: int, work: _Work) -> _Laid:
-    lengths = [len(scored.ids) for scored in item.sequences]
+    ids = [scored.ids for scored in item.sequences]
+    lengths = [len(each) for each in ids]
     laid = batches.packed(lengths, budget) if work.packed else batches.buckets(lengths, budget)
     targets = [
         torch.tensor([token for index in batch.indices for token in item.sequences[index].response])
         for batch in laid
     ]
-    return _Laid(item, laid, targets)
+    return _Laid(item, laid, ids, targets)
 
 
 def _belongs(item: SampleSet, rung: Checkpoint) -> bool:
@@ -397,7 +402,7 @@ def _states(model: models.Model, laid: _Laid, number: int) -> Tensor:
     """Return the states that predict a batch's response tokens: (tokens, hidden)."""
     sequences = laid.sets.sequences
     batch = laid.batches[number]
-    found = model.hidden(batch, [item.ids for item in sequences])
+    found = model.hidden(batch, laid.ids)
     parts = []
     for index, states in zip(batch.indices, found, strict=True):
         begin = len(sequences[index].prompt) - 1
@@ -524,6 +529,7 @@ def _floor(
                 alone = _Laid(
                     item.sets,
                     [Batch((index,), batch.packed)],
+                    item.ids,
                     [item.targets[number][begin : begin + size]],
                 )
                 with torch.inference_mode():
@@ -665,8 +671,7 @@ class _Meter:
 
     def add(self, what: str, item: _Laid, number: int) -> None:
         """Count one batch."""
-        sequences = item.sets.sequences
-        self._done += sum(len(sequences[index].ids) for index in item.batches[number].indices)
+        self._done += sum(len(item.ids[index]) for index in item.batches[number].indices)
         self._progress(what, self._done, self.total)
 
 
