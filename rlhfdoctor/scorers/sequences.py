@@ -108,8 +108,8 @@ def sample_sets(
     if most is not None:
         for source in dict.fromkeys(item.source for item in sets if len(item.sequences) > most):
             sizes = [len(item.sequences) for item in sets if item.source == source]
-            used = sum(min(size, most) for size in sizes)
-            text = f"{used} of {sum(sizes)} samples are scored (--max-samples)"
+            kept = sum(min(size, most) for size in sizes)
+            text = f"{kept} of {sum(sizes)} samples are scored (--max-samples)"
             notes.append(Note(source, text))
         sets = [replace(item, sequences=_evenly(item.sequences, most)) for item in sets]
     return sets, notes
