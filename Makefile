@@ -5,6 +5,8 @@ BIN := .venv/bin
 
 demo: $(BIN)/rlhfdoctor
 	$(BIN)/rlhfdoctor diagnose fixtures/grpo_late
+	$(MAKE) $(BIN)/.recompute
+	$(BIN)/rlhfdoctor recompute fixtures/grpo_late --reference fixtures/base
 
 test: $(BIN)/pytest
 	$(MAKE) check
@@ -27,6 +29,10 @@ $(BIN)/rlhfdoctor: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
+$(BIN)/.recompute: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[recompute]'
+	touch $@ $(BIN)/rlhfdoctor
+
 $(BIN)/pytest: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,recompute]'
-	touch $@ $(BIN)/rlhfdoctor
+	touch $@ $(BIN)/.recompute $(BIN)/rlhfdoctor

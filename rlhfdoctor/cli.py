@@ -323,8 +323,8 @@ def recompute(
         Path | None, typer.Option("--tokenizer", metavar="DIR", help="Folder of tokenizer.json.")
     ] = None,
     batch_tokens: Annotated[
-        int, typer.Option("--batch-tokens", min=1, help="Tokens of a batch.")
-    ] = 16_384,
+        int | None, typer.Option("--batch-tokens", min=1, help="Tokens of a batch; by device.")
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option("--cache", metavar="DIR", help="Keep hidden states on disk here.")
     ] = None,

@@ -79,7 +79,7 @@ def _responses(rows: Sequence[Row], reference: Row, where: str) -> TextTable:
     columns += ["entropy", "ppl policy", "ppl reference"]
     cells = []
     for row in rows:
-        interval = row["interval"]
+        interval = row["interval"] if row["role"] == "policy" else None
         at = logged.get(row["checkpoint"])
         cells.append(
             (

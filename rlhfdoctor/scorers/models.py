@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -28,7 +29,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.scorers.batches import Batch
 from rlhfdoctor.scorers.kernel import Head
-from rlhfdoctor.scorers.weights import UnreadableWeights, is_adapter, tensors, weight_files
+from rlhfdoctor.scorers.weights import (
+    UnreadableWeights,
+    is_adapter,
+    refuse_link,
+    tensors,
+    weight_files,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,8 +91,26 @@ class Model:
     config: Mapping[str, object]
     quantised: str | None = None
 
+    @property
+    def rows(self) -> int:
+        """Token ids that it can both read and predict."""
+        return min(self.head.rows, int(self.network.get_input_embeddings().weight.shape[0]))
+
     def hidden(self, batch: Batch, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
         """Return the final hidden states (length, hidden) of each sequence of a batch, in order."""
+        turn = _turn(self.config)
+        if turn is not None:
+            long = tuple(index for index in batch.indices if len(sequences[index]) > turn)
+            short = tuple(index for index in batch.indices if len(sequences[index]) <= turn)
+            if long and short:
+                found = {
+                    index: states
+                    for part in (long, short)
+                    for index, states in zip(
+                        part, self.hidden(replace(batch, indices=part), sequences), strict=True
+                    )
+                }
+                return [found[index] for index in batch.indices]
         lengths = [len(sequences[index]) for index in batch.indices]
         device = self.head.weight.device
         body: Any = self.network.base_model
@@ -106,6 +131,18 @@ class Model:
                 padded[row, : lengths[row]] = torch.tensor(sequences[index])
             states = body(input_ids=padded.to(device), use_cache=False)[0]
             return [states[row, :length] for row, length in enumerate(lengths)]
+
+
+def _turn(config: Mapping[str, object]) -> int | None:
+    """Return the length above which LongRoPE turns a whole batch by its other set of factors."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling")
+    if not isinstance(rope, Mapping) or rope.get("rope_type", rope.get("type")) != "longrope":
+        return None
+    turn = rope.get(_TRAINED) or config.get(_TRAINED)
+    return turn if isinstance(turn, int) else None
+
+
+_TRAINED = "original_max_position_embeddings"
 
 
 @contextmanager
@@ -197,6 +234,13 @@ def load(
     if path.suffix == ".gguf":
         return _load_gguf(path, dtype, device)
     config = _config(path, trusted)
+    scheme = getattr(config, "quantization_config", None)
+    if scheme is not None:
+        method = scheme.get("quant_method") if isinstance(scheme, Mapping) else None
+        raise UnreadableWeights(
+            f"{path.name}: quantised by {repr(method)[:80]}",
+            "give the weights before they were quantised, or a GGUF file",
+        )
     try:
         build: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     except KeyError:
@@ -214,9 +258,9 @@ def load(
             attn_implementation=PACKED if packable else _plain_attention(build),
             output_loading_info=True,
         )
-    except (ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
-            raise
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever a hostile or unfitting config.json makes it raise
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UnreadableWeights(f"{path.name}: cannot be built ({told})") from error
     lacking = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
@@ -238,7 +282,9 @@ def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Model:
             trust_remote_code=False,
             attn_implementation="sdpa",
         )
-    except (ValueError, RuntimeError, ImportError, KeyError, OSError, TypeError) as error:
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # transformers and gguf raise nearly anything for a damaged file
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UnreadableWeights(f"{path.name}: cannot be read as GGUF ({told})") from error
     packable = _is_packable(network.config)
@@ -267,10 +313,7 @@ def _config(path: Path, trusted: Path | None) -> Any:
     file = path / "config.json"
     if not file.is_file():
         raise UnreadableWeights(f"{path.name}: no config.json")
-    if trusted is not None:
-        inside = os.path.realpath(trusted)
-        if os.path.commonpath([inside, os.path.realpath(file)]) != inside:
-            raise UnreadableWeights(f"{path.name}: config.json is a link to outside the run folder")
+    refuse_link(file, trusted)
     try:
         config = transformers.AutoConfig.from_pretrained(
             str(path), local_files_only=True, trust_remote_code=False
@@ -311,8 +354,6 @@ def _model(
     quantised: str | None,
 ) -> Model:
     network = network.eval().requires_grad_(False).to(device)
-    limits = [getattr(config, name, None) for name in _LIMITS]
-    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     return Model(
         name=path.name,
         network=network,
@@ -320,10 +361,15 @@ def _model(
         dtype=dtype,
         stored=stored,
         packable=packable,
-        positions=min(known, default=None),
+        positions=_positions(config.to_dict()),
         config=config.to_dict(),
         quantised=quantised,
     )
+
+
+def _positions(told: Mapping[str, Any]) -> int | None:
+    found = [told.get(name) for name in _LIMITS]
+    return min((each for each in found if isinstance(each, int) and each > 0), default=None)
 
 
 class _States(transformers.modeling_outputs.BaseModelOutputWithPast):
@@ -335,14 +381,17 @@ class _States(transformers.modeling_outputs.BaseModelOutputWithPast):
 
 
 class _Fixed(torch.nn.Module):
-    """Stands in for a body and returns given hidden states, so that a head can be seen at work."""
+    """Stands in for a body and returns given hidden states, so that a head can be seen at work.
+
+    OPT asks its body's decoder, and not the body.
+    """
 
     def __init__(self, body: torch.nn.Module, hidden: Tensor) -> None:
         super().__init__()
         self.__dict__["body"], self.__dict__["states"] = body, hidden
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["body"], name)
+        return self if name == "decoder" else getattr(self.__dict__["body"], name)
 
     def forward(self, *_: Any, **__: Any) -> Any:
         return _States(last_hidden_state=self.__dict__["states"])
@@ -482,6 +531,7 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
 
     if not (path / "adapter_config.json").is_file():
         raise UnreadableWeights(f"{path.name}: no adapter_config.json")
+    refuse_link(path / "adapter_config.json", trusted)
     weight_files(path, trusted)
     try:
         config = PeftConfig.from_pretrained(str(path), local_files_only=True)
@@ -495,21 +545,26 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     begun = getattr(config, "init_lora_weights", True)
     if isinstance(begun, str) and begun not in ("gaussian", "eva", "orthogonal"):
         raise UnreadableWeights(f"{path.name}: {begun} adapters change their base; merge it first")
+    if getattr(config, "layer_replication", None):
+        raise UnreadableWeights(f"{path.name}: replicates layers of its base; merge it first")
     config.inference_mode = True
     if hasattr(config, "init_lora_weights"):
         config.init_lora_weights = True
     state = dict(tensors(path, trusted))
     try:
         plain = without_adapter(base)
-        wrapped = get_peft_model(plain, config)
-        outcome: Any = set_peft_model_state_dict(wrapped, state)
+        state = _apart_from(plain, state, getattr(config, "modules_to_save", None) or (), path.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of training with it
+            wrapped = get_peft_model(plain, config)
+            outcome: Any = set_peft_model_state_dict(wrapped, state)
         lacking = [key for key in outcome.missing_keys if _is_adapted(key)]
         if outcome.unexpected_keys or lacking:
             shown = ", ".join([*outcome.unexpected_keys, *lacking][:3])
             raise UnreadableWeights(f"{path.name}: adapter does not fit the base: {shown}")
-    except (ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
-            raise
+    except (UnreadableWeights, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # whatever an adapter of another base makes PEFT raise
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UnreadableWeights(f"{path.name}: adapter does not fit the base ({told})") from error
     wrapped.eval().requires_grad_(False)
@@ -521,6 +576,31 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     return replace(base, name=path.name, network=network, head=head, stored=_stored(state))
 
 
+def _apart_from(
+    plain: Any, state: Mapping[str, Tensor], own_modules: Iterable[str], name: str
+) -> dict[str, Tensor]:
+    """Return an adapter's tensors without copies of the base's own.
+
+    Trained biases and resized embeddings are saved under the base's names, and would be written
+    over it. Raises UnreadableWeights where they differ from the base.
+    """
+    base = plain.state_dict()
+    modules = set(own_modules)
+    kept: dict[str, Tensor] = {}
+    changed = []
+    for key, tensor in state.items():
+        bare = key.removeprefix("base_model.model.").replace(".base_layer.", ".")
+        own = base.get(bare)
+        if own is None or modules & set(bare.split(".")):
+            kept[key] = tensor
+        elif own.shape != tensor.shape or not torch.equal(own, tensor.to(own)):
+            changed.append(bare)
+    if changed:
+        shown = ", ".join(changed[:3]) + (", ..." if len(changed) > 3 else "")
+        raise UnreadableWeights(f"{name}: changes its base ({shown}); merge it first")
+    return kept
+
+
 def _is_adapted(key: str) -> bool:
     return "lora_" in key or "modules_to_save" in key
 
@@ -528,14 +608,20 @@ def _is_adapted(key: str) -> bool:
 def without_adapter(model: Model) -> Any:
     """Return the model's module as it was before an adapter was put into it."""
     from peft.tuners.tuners_utils import BaseTunerLayer
-    from peft.utils import ModulesToSaveWrapper
 
     network = model.network
-    for name, module in list(network.named_modules()):
-        if isinstance(module, ModulesToSaveWrapper):
-            _put(network, name, module.original_module)
-        elif isinstance(module, BaseTunerLayer):
-            _put(network, name, module.get_base_layer())
+    wrappers = {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, BaseTunerLayer) or hasattr(module, "original_module")
+    }
+    for name, module in wrappers.items():
+        if any(name.startswith(f"{outer}.") for outer in wrappers):
+            continue
+        while isinstance(module, BaseTunerLayer) or hasattr(module, "original_module"):
+            inner = getattr(module, "original_module", None)
+            module = module.get_base_layer() if inner is None else inner
+        _put(network, name, module)
     if hasattr(network, "peft_config"):
         del network.peft_config
     return network
@@ -559,6 +645,13 @@ def is_packable(path: Path, trusted: Path | None) -> bool:
         return _is_packable(_config(path, trusted))
     except UnreadableWeights:
         return False
+
+
+def limits(path: Path) -> tuple[int | None, int | None]:
+    """Return the size of the vocabulary and the positions that a model's configuration tells."""
+    told = settings(path)
+    size = told.get("vocab_size")
+    return size if isinstance(size, int) and size > 0 else None, _positions(told)
 
 
 def settings(path: Path) -> Mapping[str, Any]:

@@ -54,6 +54,10 @@ FLOORS = {torch.float32: 1e-5, torch.float64: 1e-9}
 HALF_FLOOR = 5e-3
 """The same for half precision; bfloat16 bodies were measured at 0.0006-0.002, biased upwards."""
 
+BUDGETS = {"cuda": 16_384, "cpu": 2_048}
+"""Tokens of a batch. On a GPU more than some 200 hide the reading of the weights; on a CPU more
+than 2,048 were measured to take memory and save nothing."""
+
 REBATCHED = 16
 """Samples that the reference scores again one by one in half precision, to measure its noise."""
 
@@ -68,16 +72,17 @@ Progress = Callable[[str, int, int], None]
 class Options:
     """How to score.
 
-    dtype, device: "auto" is bfloat16 on a GPU, float32 elsewhere. budget: tokens of a batch. fixed:
-    every sample under every checkpoint, whatever its step. sources: sample files to use, None for
-    all of the run. temperature: None takes the run's own, else 1. cache: folder for the reference's
-    hidden states; None keeps them in memory while they take less than half of it. vocabulary,
-    tokenizer: where text or the vocabulary's true size come from, else found beside the models.
+    dtype, device: "auto" is bfloat16 on a GPU, float32 elsewhere. budget: tokens of a batch, None
+    takes ``BUDGETS``. fixed: every sample under every checkpoint, whatever its step. most: samples
+    of each set. sources: sample files to use, None for all of the run. temperature: None takes the
+    run's own, else 1. cache: folder for the reference's hidden states; None keeps them in memory
+    while they take less than half of it. tokenizer: where text and the vocabulary's true size come
+    from, else found beside the models.
     """
 
     dtype: str = "auto"
     device: str = "auto"
-    budget: int = 16_384
+    budget: int | None = None
     fixed: bool = False
     most: int | None = None
     sources: tuple[str, ...] | None = None
@@ -109,7 +114,7 @@ def recompute(
             )
     with torch.random.fork_rng(devices=[]):
         work = _prepare(run, references, options, dtype, device)
-        budget = options.budget
+        budget = options.budget or BUDGETS.get(device.type, BUDGETS["cpu"])
         while True:
             try:
                 _score(work, budget, progress)
@@ -279,16 +284,20 @@ def _specials(reference: Path) -> Specials:
 
 @dataclass(slots=True)
 class _Laid:
-    """A sample set, laid out in batches. ``targets``: the response ids of each batch, in order."""
+    """A sample set, laid out in batches.
+
+    ids: prompt and response of each sequence. targets: the response ids of each batch, in order.
+    """
 
     sets: SampleSet
     batches: list[Batch]
+    ids: list[tuple[int, ...]]
     targets: list[Tensor]
 
     @property
     def tokens(self) -> int:
         """Tokens that a body computes, prompts included."""
-        return sum(len(item.ids) for item in self.sets.sequences)
+        return sum(map(len, self.ids))
 
     def owners(self, number: int) -> tuple[Tensor, Tensor]:
         """Return, for each response token of a batch, its sequence's index and its position."""
@@ -354,18 +363,35 @@ def _score(work: _Work, budget: int, progress: Progress) -> None:
     _note_stored(work, known)
 
 
-def _bounds(work: _Work, reference: models.Model) -> Bounds:
-    return Bounds(reference.head.rows, reference.positions)
+def _bounds(work: _Work, first: models.Model) -> Bounds:
+    """Return what every reference can score; a checkpoint that cannot is left out by itself."""
+    others = [models.limits(path) for path in work.references[1:]]
+    rows = [vocabulary for vocabulary, _ in others if vocabulary is not None]
+    positions = [
+        limit for limit in (first.positions, *(limit for _, limit in others)) if limit is not None
+    ]
+    return Bounds(min([first.rows, *rows]), min(positions, default=None))
+
+
+def _check_bounds(model: models.Model, laid: Sequence[_Laid]) -> None:
+    """Raise UnreadableWeights for a checkpoint that cannot score the samples."""
+    ids = [each for item in laid for each in item.ids]
+    highest, longest = max(map(max, ids)), max(map(len, ids))
+    if highest >= model.rows:
+        raise UnreadableWeights(f"its vocabulary of {model.rows} lacks token {highest} of a sample")
+    if model.positions is not None and longest > model.positions:
+        raise UnreadableWeights(f"its {model.positions} positions are fewer than a sample's tokens")
 
 
 def _lay(item: SampleSet, budget: int, work: _Work) -> _Laid:
-    lengths = [len(scored.ids) for scored in item.sequences]
+    ids = [scored.ids for scored in item.sequences]
+    lengths = [len(each) for each in ids]
     laid = batches.packed(lengths, budget) if work.packed else batches.buckets(lengths, budget)
     targets = [
         torch.tensor([token for index in batch.indices for token in item.sequences[index].response])
         for batch in laid
     ]
-    return _Laid(item, laid, targets)
+    return _Laid(item, laid, ids, targets)
 
 
 def _belongs(item: SampleSet, rung: Checkpoint) -> bool:
@@ -376,7 +402,7 @@ def _states(model: models.Model, laid: _Laid, number: int) -> Tensor:
     """Return the states that predict a batch's response tokens: (tokens, hidden)."""
     sequences = laid.sets.sequences
     batch = laid.batches[number]
-    found = model.hidden(batch, [item.ids for item in sequences])
+    found = model.hidden(batch, laid.ids)
     parts = []
     for index, states in zip(batch.indices, found, strict=True):
         begin = len(sequences[index].prompt) - 1
@@ -503,6 +529,7 @@ def _floor(
                 alone = _Laid(
                     item.sets,
                     [Batch((index,), batch.packed)],
+                    item.ids,
                     [item.targets[number][begin : begin + size]],
                 )
                 with torch.inference_mode():
@@ -537,6 +564,7 @@ def _climb(
             continue
         try:
             model = _loaded(work, rung, model, known[0].base)
+            _check_bounds(model, inside)
         except UnreadableWeights as error:
             work.notes.append(Note(rung.path, f"not scored: {error.message}"))
             work.finished.add(rung.name)
@@ -643,8 +671,7 @@ class _Meter:
 
     def add(self, what: str, item: _Laid, number: int) -> None:
         """Count one batch."""
-        sequences = item.sets.sequences
-        self._done += sum(len(sequences[index].ids) for index in item.batches[number].indices)
+        self._done += sum(len(item.ids[index]) for index in item.batches[number].indices)
         self._progress(what, self._done, self.total)
 
 

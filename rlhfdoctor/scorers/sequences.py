@@ -101,12 +101,16 @@ def sample_sets(
         used = sorted(step for step in by_step if step in known or step == 0)
         sets += [SampleSet(source, part, step, tuple(by_step[step])) for step in used]
         notes += _unused(source, by_step, used, known)
+        bare = sum(step is None for step, _ in found)
+        if bare:
+            text = f"{bare} samples name no step, where others do; not scored"
+            notes.append(Note(source, text, left_out=bare))
     if most is not None:
-        for item in sets:
-            if len(item.sequences) > most:
-                at = "" if item.step is None else f" at step {item.step}"
-                text = f"{most} of {len(item.sequences)} samples{at} are scored (--max-samples)"
-                notes.append(Note(item.source, text))
+        for source in dict.fromkeys(item.source for item in sets if len(item.sequences) > most):
+            sizes = [len(item.sequences) for item in sets if item.source == source]
+            kept = sum(min(size, most) for size in sizes)
+            text = f"{kept} of {sum(sizes)} samples are scored (--max-samples)"
+            notes.append(Note(source, text))
         sets = [replace(item, sequences=_evenly(item.sequences, most)) for item in sets]
     return sets, notes
 

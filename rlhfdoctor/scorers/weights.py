@@ -31,6 +31,9 @@ ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
 """Keys under which a training script puts the weights in a dictionary of other things."""
 
+_DEEPEST = 4
+"""Dictionaries within each other that are looked into: a pickle may hold itself."""
+
 _PREFIXES = ("module.", "_orig_mod.")
 """What data-parallel wrappers and torch.compile put before every name."""
 
@@ -55,20 +58,29 @@ def weight_files(folder: Path, trusted: Path | None = None) -> tuple[str, tuple[
     trusted: a folder that no file may lie outside of once its links are followed; None where the
     user named the folder. Raises UnreadableWeights for none, a missing shard, or such a link.
     """
-    form, names = _named(folder)
-    inside = None if trusted is None else os.path.realpath(trusted)
+    form, names = _named(folder, trusted)
     files = []
     for name in names:
         file = folder / name
         if not file.is_file():
             raise UnreadableWeights(f"{folder.name}: no {name}, which the index names")
-        if inside and os.path.commonpath([inside, os.path.realpath(file)]) != inside:
-            raise UnreadableWeights(f"{folder.name}: {name} is a link to outside the run folder")
+        refuse_link(file, trusted)
         files.append(file)
     return form, tuple(files)
 
 
-def _named(folder: Path) -> tuple[str, list[str]]:
+def refuse_link(file: Path, trusted: Path | None) -> None:
+    """Raise UnreadableWeights for a file that lies outside of the trusted folder."""
+    if trusted is None:
+        return
+    inside = os.path.realpath(trusted)
+    if os.path.commonpath([inside, os.path.realpath(file)]) != inside:
+        raise UnreadableWeights(
+            f"{file.parent.name}: {file.name} is a link to outside the run folder"
+        )
+
+
+def _named(folder: Path, trusted: Path | None) -> tuple[str, list[str]]:
     if is_adapter(folder):
         return "peft", [next(name for name in ADAPTERS if (folder / name).is_file())]
     for form, globs in PATTERNS:
@@ -77,7 +89,10 @@ def _named(folder: Path) -> tuple[str, list[str]]:
         )
         if found:
             index = next(iter(sorted(folder.glob(f"*.{form}.index.json"))), None)
-            return form, found if index is None else _shards(index)
+            if index is None:
+                return form, found
+            refuse_link(index, trusted)
+            return form, _shards(index)
     raise UnreadableWeights(f"{folder.name}: no weights")
 
 
@@ -130,7 +145,7 @@ def _torch(file: Path, form: str) -> Iterator[tuple[str, Tensor]]:
         raise UnreadableWeights(
             f"{file.parent.name}: {file.name} holds more than tensors ({foreign}); not executed"
         ) from error
-    except (RuntimeError, OSError, ValueError, EOFError, KeyError) as error:
+    except Exception as error:  # a damaged pickle makes torch raise nearly anything
         told = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise UnreadableWeights(f"{file.parent.name}: {file.name} is damaged ({told})") from error
     found = _weights(loaded)
@@ -155,7 +170,7 @@ def _foreign(file: Path) -> list[str]:
         return []
 
 
-def _weights(loaded: Any) -> dict[str, Tensor]:
+def _weights(loaded: Any, depth: int = 0) -> dict[str, Tensor]:
     """Return the tensors of a state dict, whatever a training script wrapped around it."""
     import torch
 
@@ -167,8 +182,8 @@ def _weights(loaded: Any) -> dict[str, Tensor]:
         if isinstance(name, str) and isinstance(value, torch.Tensor)
     }
     for key in _WRAPPERS:
-        if not found and isinstance(loaded.get(key), Mapping):
-            found = _weights(loaded[key])
+        if not found and depth < _DEEPEST and isinstance(loaded.get(key), Mapping):
+            found = _weights(loaded[key], depth + 1)
     return found
 
 
