@@ -552,7 +552,7 @@ def _recomputed(run: Run, references: Sequence[Path], options: Any = None) -> Ru
 
     for package in ("torch", "transformers", "safetensors"):
         need(package, extra="recompute", purpose="recomputing KL and perplexity")
-    from rlhfdoctor.reports.progress import progress
+    from rlhfdoctor.reports._progress import progress
     from rlhfdoctor.scorers.recompute import recompute as score
     from rlhfdoctor.scorers.scan import scan
 

@@ -7,9 +7,9 @@ import pytest
 
 from rlhfdoctor.model import Run
 from rlhfdoctor.reports import Page
+from rlhfdoctor.reports._progress import progress
 from rlhfdoctor.reports._tables import TextTable, has_off_policy, reference_lines, score_tables
 from rlhfdoctor.reports.json import recomputed, score_rows
-from rlhfdoctor.reports.progress import progress
 from rlhfdoctor.reports.terminal import recompute_lines, write
 from rlhfdoctor.scores import references
 from tests.builders import began, run_of, scored
