@@ -363,10 +363,9 @@ def recompute(
 
 
 def _scoring(**given: Any) -> Any:
-    from rlhfdoctor.errors import need
+    from rlhfdoctor.scorers import ready
 
-    need("torch", extra="recompute", purpose="recomputing KL and perplexity")
-    need("transformers", extra="recompute", purpose="recomputing KL and perplexity")
+    ready()
     from rlhfdoctor.scorers.recompute import Options
 
     return Options(**given)
@@ -548,10 +547,9 @@ def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]
 
 def _recomputed(run: Run, references: Sequence[Path], options: Any = None) -> Run:
     """Scan a run's checkpoints and score them against references, with progress."""
-    from rlhfdoctor.errors import need
+    from rlhfdoctor.scorers import ready
 
-    for package in ("torch", "transformers", "safetensors"):
-        need(package, extra="recompute", purpose="recomputing KL and perplexity")
+    ready()
     from rlhfdoctor.reports._progress import progress
     from rlhfdoctor.scorers.recompute import recompute as score
     from rlhfdoctor.scorers.scan import scan

@@ -8,19 +8,16 @@ them.
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import torch
 import transformers
@@ -31,6 +28,7 @@ from rlhfdoctor.scorers.batches import Batch
 from rlhfdoctor.scorers.kernel import Head
 from rlhfdoctor.scorers.weights import (
     UnreadableWeights,
+    alone,
     is_adapter,
     refuse_link,
     tensors,
@@ -274,15 +272,17 @@ def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Model:
     if not path.is_file():
         raise UnreadableWeights(f"no such file: {path}", "give a GGUF file or a model's folder")
     try:
-        network = transformers.AutoModelForCausalLM.from_pretrained(
-            str(path.parent),
-            gguf_file=path.name,
-            dtype=dtype,
-            local_files_only=True,
-            trust_remote_code=False,
-            attn_implementation="sdpa",
-        )
-    except torch.OutOfMemoryError:
+        with alone(path) as folder:
+            network = transformers.AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=_gguf_config(path),
+                gguf_file=path.name,
+                dtype=dtype,
+                local_files_only=True,
+                trust_remote_code=False,
+                attn_implementation="sdpa",
+            )
+    except (UnreadableWeights, torch.OutOfMemoryError):
         raise
     except Exception as error:  # transformers and gguf raise nearly anything for a damaged file
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -307,9 +307,7 @@ def _gguf_scheme(path: Path) -> str:
 
 def _config(path: Path, trusted: Path | None) -> Any:
     if path.suffix == ".gguf":
-        return transformers.AutoConfig.from_pretrained(
-            str(path.parent), gguf_file=path.name, local_files_only=True, trust_remote_code=False
-        )
+        return _gguf_config(path)
     file = path / "config.json"
     if not file.is_file():
         raise UnreadableWeights(f"{path.name}: no config.json")
@@ -322,6 +320,19 @@ def _config(path: Path, trusted: Path | None) -> Any:
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UnreadableWeights(f"{path.name}: config.json cannot be used ({told})") from error
     return getattr(config, "text_config", None) or config
+
+
+@lru_cache(maxsize=4)
+def _gguf_config(path: Path) -> Any:
+    """Read the header of a GGUF file; it holds the vocabulary, and takes seconds."""
+    try:
+        with alone(path) as folder:
+            return transformers.AutoConfig.from_pretrained(
+                folder, gguf_file=path.name, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # transformers and gguf raise nearly anything for a damaged file
+        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UnreadableWeights(f"{path.name}: cannot be read as GGUF ({told})") from error
 
 
 def _is_packable(config: Any) -> bool:

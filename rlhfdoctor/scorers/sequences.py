@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlhfdoctor.model import Note, Run
+from rlhfdoctor.scorers.weights import alone
 
 Part = Literal["response", "chosen", "rejected"]
 Encode = Any
@@ -245,9 +246,10 @@ def tokenizer(folders: Iterable[Path]) -> tuple[Encode | None, str | None]:
         if folder.suffix == ".gguf":
             from transformers import AutoTokenizer
 
-            loaded: Any = AutoTokenizer.from_pretrained(
-                str(folder.parent), gguf_file=folder.name, local_files_only=True
-            )
+            with alone(folder) as place:
+                loaded: Any = AutoTokenizer.from_pretrained(
+                    place, gguf_file=folder.name, local_files_only=True, trust_remote_code=False
+                )
             return loaded.backend_tokenizer, folder.name
         file = folder / "tokenizer.json"
         if file.is_file():

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +108,14 @@ def _shards(index: Path) -> list[str]:
         if Path(name).name != name:
             raise UnreadableWeights(f"{index.parent.name}: {index.name} names {name[:80]!r}")
     return shards
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[str]:
+    """Give a folder that holds a link to one file: whoever reads it cannot see its neighbours."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / file.name).symlink_to(file.resolve())
+        yield folder
 
 
 def tensors(folder: Path, trusted: Path | None = None) -> Iterator[tuple[str, Tensor]]:
