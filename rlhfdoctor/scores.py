@@ -225,8 +225,15 @@ def held(run: Run) -> tuple[Held, ...]:
     if run.scores is None:
         return ()
     names = list(dict.fromkeys(run.scores["reference"].to_list()))
+    gaps = {name: _gap(run, name) for name in names}
+    nearest = min((gap for gap in gaps.values() if gap is not None), default=math.inf)
     return tuple(
-        Held(name, _started(run, name), tuple(_comparisons(run, name)), _first(run, name))
+        Held(
+            name,
+            _started(gaps[name], nearest),
+            tuple(_comparisons(run, name)),
+            _first(run, name),
+        )
         for name in names
     )
 
@@ -275,17 +282,23 @@ def around(run: Run, item: Comparison) -> float:
     return float(median(logged[item.metric].to_list()[max(place - AROUND, 0) : place + AROUND + 1]))
 
 
-def _started(run: Run, reference: str) -> bool | None:
+def _gap(run: Run, reference: str) -> float | None:
+    """Return how far the log-probabilities of the samples of step 0 are from a reference's."""
     gaps = [
         row["logprob_gap"]
         for row in rows(run, role="reference")
         if row["reference"] == reference and row["on_policy"] and row["logprob_gap"] is not None
     ]
-    gaps = [gap for gap in gaps if math.isfinite(gap)]
-    if not gaps:
+    return min((gap for gap in gaps if math.isfinite(gap)), default=None)
+
+
+def _started(gap: float | None, nearest: float) -> bool | None:
+    """Say whether training started from a model; ``nearest``: the gap of the best of all given."""
+    if gap is None:
         return None
-    nearest = min(gaps)
-    return True if nearest < SAME_MODEL else False if nearest > OTHER_MODEL else None
+    if gap > OTHER_MODEL or (nearest < SAME_MODEL and gap > nearest + SAME_MODEL):
+        return False
+    return True if gap < SAME_MODEL else None
 
 
 def _first(run: Run, reference: str) -> float | None:

@@ -117,6 +117,22 @@ def test_what_training_started_from(gaps: list[float | None], started: bool | No
     assert found.started is started
 
 
+@pytest.mark.parametrize(
+    ("gap", "started"),
+    [
+        pytest.param(0.05, True, id="cannot be told from the nearest"),
+        pytest.param(0.101, None, id="no nearer than another model's may be"),
+        pytest.param(0.12, False, id="the other one is plainly nearer"),
+    ],
+)
+def test_the_nearest_of_several_is_what_training_started_from(
+    gap: float, started: bool | None
+) -> None:
+    rows = [began("base", 0.01), began("other", gap), scored(10), scored(10, reference="other")]
+    nearest, other = held(run_of(scores=rows))
+    assert (nearest.started, other.started) == (True, started)
+
+
 def test_a_fixed_set_does_not_tell_what_training_started_from() -> None:
     (found,) = held(run_of(scores=[began(on_policy=False)]))
     assert (found.started, found.first, found.matches) == (None, None, None)

@@ -80,7 +80,7 @@ def _responses(rows: Sequence[Row], reference: Row, where: str) -> TextTable:
     cells = []
     for row in rows:
         interval = row["interval"] if row["role"] == "policy" else None
-        at = logged.get(row["checkpoint"])
+        at = logged.get(row["checkpoint"]) if row["role"] == "policy" else None
         cells.append(
             (
                 _name(row),
