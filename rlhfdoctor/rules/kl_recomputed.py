@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._ladder import standing_from
 from rlhfdoctor.scores import (
     Score,
     between,
@@ -59,11 +60,8 @@ def kl_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         if not ladder:
             continue
         looked = True
-        above = [row["kl_ref_token_exact"] > limits.ceiling for row in ladder]
-        bad = len(above)
-        while bad and above[bad - 1]:
-            bad -= 1
-        if bad == len(ladder):
+        bad = standing_from([row["kl_ref_token_exact"] > limits.ceiling for row in ladder])
+        if bad is None:
             continue
         first, last = ladder[bad], ladder[-1]
         grew = bad > 0 or reference.started is True

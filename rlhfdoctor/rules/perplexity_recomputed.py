@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._ladder import standing_from
 from rlhfdoctor.scores import (
     Held,
     Score,
@@ -57,10 +58,8 @@ def perplexity_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         looked = True
         begun = known[0]["perplexity_policy"]
         low = limits.fall * begun
-        bad = len(own)
-        while bad and own[bad - 1]["perplexity_policy"] < low:
-            bad -= 1
-        if bad == len(own):
+        bad = standing_from([row["perplexity_policy"] < low for row in own])
+        if bad is None:
             continue
         first, last = own[bad], own[-1]
         yield Finding(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._ladder import standing_from
 from rlhfdoctor.scores import Comparison, Held, around, compared_evidence, held
 
 
@@ -50,13 +51,12 @@ def reference_moved(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
 
 def _moved(run: Run, item: Held, limits: Limits) -> Finding | None:
-    calm = [_calmer(run, found, limits) for found in item.comparisons]
-    bad = len(calm)
-    while bad and calm[bad - 1]:
-        bad -= 1
+    bad = standing_from([_calmer(run, found, limits) for found in item.comparisons])
+    if bad is None:
+        return None
     before, after = item.comparisons[:bad], item.comparisons[bad:]
     agreed = any(found.agrees and found.exact > limits.least for found in before)
-    if not after or not (item.started or agreed):
+    if not (item.started or agreed):
         return None
     worst = max(after, key=lambda found: found.exact)
     at = after[0].logged_step

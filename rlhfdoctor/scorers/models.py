@@ -9,8 +9,7 @@ them.
 from __future__ import annotations
 
 import threading
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -265,7 +264,7 @@ def load(
     if lacking:
         shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
         raise UnreadableWeights(f"{path.name}: {len(lacking)} weights do not fit: {shown}")
-    return _model(path, network, config, dtype, device, _stored(state), packable, None)
+    return _model(path, network, config, dtype, device, stored_as(state), packable, None)
 
 
 def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Model:
@@ -346,7 +345,8 @@ def _plain_attention(build: Any) -> str:
     return "sdpa" if getattr(build, "_supports_sdpa", False) else "eager"
 
 
-def _stored(state: Mapping[str, Tensor]) -> str:
+def stored_as(state: Mapping[str, Tensor]) -> str:
+    """Return the dtype that most of the weights were saved in."""
     sizes: dict[str, int] = {}
     for tensor in state.values():
         kind = str(tensor.dtype).removeprefix("torch.")
@@ -499,7 +499,7 @@ def refill(model: Model, path: Path, trusted: Path | None = None) -> Model | Non
     with torch.inference_mode():
         for name, tensor in there.items():
             tensor.copy_(state[name])
-    return replace(model, name=path.name, stored=_stored(state))
+    return replace(model, name=path.name, stored=stored_as(state))
 
 
 _BOOKKEEPING = frozenset(
@@ -527,120 +527,6 @@ def read_ahead(path: Path, trusted: Path | None = None) -> threading.Thread:
     thread = threading.Thread(target=touch, daemon=True)
     thread.start()
     return thread
-
-
-# Adapters
-
-
-def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
-    """Put a PEFT adapter into the module of ``base``; the base's own weights are not changed.
-
-    The module is shared: after this, ``base`` computes with the adapter too. Raises
-    UnreadableWeights for one that changes its base, or that does not live inside the layers.
-    """
-    from peft import PeftConfig, get_peft_model, set_peft_model_state_dict
-
-    if not (path / "adapter_config.json").is_file():
-        raise UnreadableWeights(f"{path.name}: no adapter_config.json")
-    refuse_link(path / "adapter_config.json", trusted)
-    weight_files(path, trusted)
-    try:
-        config = PeftConfig.from_pretrained(str(path), local_files_only=True)
-    except Exception as error:  # whatever a hostile or unknown adapter_config.json makes it raise
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise UnreadableWeights(
-            f"{path.name}: adapter_config.json cannot be used ({told})"
-        ) from error
-    if config.is_prompt_learning:
-        raise UnreadableWeights(f"{path.name}: {config.peft_type} adapters are not scored")
-    begun = getattr(config, "init_lora_weights", True)
-    if isinstance(begun, str) and begun not in ("gaussian", "eva", "orthogonal"):
-        raise UnreadableWeights(f"{path.name}: {begun} adapters change their base; merge it first")
-    if getattr(config, "layer_replication", None):
-        raise UnreadableWeights(f"{path.name}: replicates layers of its base; merge it first")
-    config.inference_mode = True
-    if hasattr(config, "init_lora_weights"):
-        config.init_lora_weights = True
-    state = dict(tensors(path, trusted))
-    try:
-        plain = without_adapter(base)
-        state = _apart_from(plain, state, getattr(config, "modules_to_save", None) or (), path.name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of training with it
-            wrapped = get_peft_model(plain, config)
-            outcome: Any = set_peft_model_state_dict(wrapped, state)
-        lacking = [key for key in outcome.missing_keys if _is_adapted(key)]
-        if outcome.unexpected_keys or lacking:
-            shown = ", ".join([*outcome.unexpected_keys, *lacking][:3])
-            raise UnreadableWeights(f"{path.name}: adapter does not fit the base: {shown}")
-    except (UnreadableWeights, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # whatever an adapter of another base makes PEFT raise
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise UnreadableWeights(f"{path.name}: adapter does not fit the base ({told})") from error
-    wrapped.eval().requires_grad_(False)
-    network = wrapped.get_base_model()
-    device = base.head.weight.device
-    network.to(device)
-    with torch.inference_mode():
-        head = head_of(network, path.name)
-    return replace(base, name=path.name, network=network, head=head, stored=_stored(state))
-
-
-def _apart_from(
-    plain: Any, state: Mapping[str, Tensor], own_modules: Iterable[str], name: str
-) -> dict[str, Tensor]:
-    """Return an adapter's tensors without copies of the base's own.
-
-    Trained biases and resized embeddings are saved under the base's names, and would be written
-    over it. Raises UnreadableWeights where they differ from the base.
-    """
-    base = plain.state_dict()
-    modules = set(own_modules)
-    kept: dict[str, Tensor] = {}
-    changed = []
-    for key, tensor in state.items():
-        bare = key.removeprefix("base_model.model.").replace(".base_layer.", ".")
-        own = base.get(bare)
-        if own is None or modules & set(bare.split(".")):
-            kept[key] = tensor
-        elif own.shape != tensor.shape or not torch.equal(own, tensor.to(own)):
-            changed.append(bare)
-    if changed:
-        shown = ", ".join(changed[:3]) + (", ..." if len(changed) > 3 else "")
-        raise UnreadableWeights(f"{name}: changes its base ({shown}); merge it first")
-    return kept
-
-
-def _is_adapted(key: str) -> bool:
-    return "lora_" in key or "modules_to_save" in key
-
-
-def without_adapter(model: Model) -> Any:
-    """Return the model's module as it was before an adapter was put into it."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    network = model.network
-    wrappers = {
-        name: module
-        for name, module in network.named_modules()
-        if isinstance(module, BaseTunerLayer) or hasattr(module, "original_module")
-    }
-    for name, module in wrappers.items():
-        if any(name.startswith(f"{outer}.") for outer in wrappers):
-            continue
-        while isinstance(module, BaseTunerLayer) or hasattr(module, "original_module"):
-            inner = getattr(module, "original_module", None)
-            module = module.get_base_layer() if inner is None else inner
-        _put(network, name, module)
-    if hasattr(network, "peft_config"):
-        del network.peft_config
-    return network
-
-
-def _put(network: Any, name: str, module: Any) -> None:
-    parent, _, leaf = name.rpartition(".")
-    setattr(network.get_submodule(parent), leaf, module)
 
 
 def is_model(path: Path) -> bool:

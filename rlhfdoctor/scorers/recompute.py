@@ -26,13 +26,13 @@ from torch import Tensor
 
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.model import Checkpoint, Note, Run
-from rlhfdoctor.scorers import batches, models
+from rlhfdoctor.scorers import adapters, batches, models
 from rlhfdoctor.scorers.batches import Batch
 from rlhfdoctor.scorers.kernel import Head, Marginal, divergence, marginal
+from rlhfdoctor.scorers.rows import Sums, paired, published, row
 from rlhfdoctor.scorers.sequences import (
     Bounds,
     SampleSet,
-    Scored,
     Specials,
     fitting,
     sample_sets,
@@ -158,6 +158,10 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     if name not in DTYPES:
         raise DoctorError(f"no dtype is called {name}", f"known are {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def _named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -358,7 +362,7 @@ def _score(work: _Work, budget: int, progress: Progress) -> None:
         if not work.told:
             work.told += [_told(item, work) for item in known]
             for reference in known:
-                work.rows += [_published(row) for row in _own_rows(reference, laid, work)]
+                work.rows += [published(found) for found in _own_rows(reference, laid, work)]
         _climb(work, ladder, known, laid, meter)
     _note_stored(work, known)
 
@@ -576,7 +580,7 @@ def _climb(
         for place, item in enumerate(laid):
             if item in inside:
                 rows += _policy_rows(work, rung, model, known, place, item, meter)
-        work.rows += [_published(row) for row in _paired(rows, work.run)]
+        work.rows += [published(found) for found in paired(rows, work.run)]
         work.stored[rung.name] = model.stored
         work.finished.add(rung.name)
 
@@ -586,7 +590,7 @@ def _loaded(
 ) -> models.Model:
     folder = work.folder(rung)
     if base is not None and is_adapter(folder):
-        return models.with_adapter(base, folder, work.root)
+        return adapters.with_adapter(base, folder, work.root)
     if model is not None and model is not base:
         again = models.refill(model, folder, work.root)
         if again is not None:
@@ -609,7 +613,7 @@ def _policy_rows(
 ) -> list[dict[str, Any]]:
     began = time.perf_counter()
     head = replace(model.head, temperature=work.temperature)
-    sums = [_Sums(item.sets.sequences) for _ in known]
+    sums = [Sums(item.sets.sequences) for _ in known]
     for number, targets in enumerate(item.targets):
         states = _states(model, item, number)
         owner, position = item.owners(number)
@@ -627,7 +631,9 @@ def _policy_rows(
     seconds = time.perf_counter() - began
     return [
         {
-            **_row(item.sets, total, reference, work),
+            **row(item.sets, total, reference.floor),
+            "reference": reference.name,
+            "dtype": _named(work.dtype),
             "checkpoint": rung.name,
             "step": rung.step,
             "role": "policy",
@@ -645,13 +651,15 @@ def _own_rows(
     for place, item in enumerate(laid):
         if item.sets.step not in (None, 0):
             continue
-        total = _Sums(item.sets.sequences)
+        total = Sums(item.sets.sequences)
         for number in range(len(item.batches)):
             own = reference.marginals[place][number]
             owner, position = item.owners(number)
             total.add(owner, position, torch.zeros_like(own.logprob), own, own)
         yield {
-            **_row(item.sets, total, reference, work),
+            **row(item.sets, total, reference.floor),
+            "reference": reference.name,
+            "dtype": _named(work.dtype),
             "checkpoint": reference.name,
             "step": 0,
             "role": "reference",
@@ -688,7 +696,7 @@ def _told(reference: _Reference, work: _Work) -> dict[str, object]:
         "name": reference.name,
         "path": str(reference.path),
         "stored": reference.stored,
-        "dtype": str(work.dtype).removeprefix("torch."),
+        "dtype": _named(work.dtype),
         "device": work.device.type,
         "vocabulary": reference.vocabulary,
         "temperature": work.temperature,
@@ -707,199 +715,3 @@ def _note_stored(work: _Work, known: Sequence[_Reference]) -> None:
                 "rounding"
             )
             work.notes.append(Note(reference.name, text))
-
-
-# From tokens to rows
-
-
-class _Sums:
-    """Sums over the tokens of each sequence and of each position, in float64."""
-
-    def __init__(self, sequences: Sequence[Scored]) -> None:
-        self.sequences = sequences
-        self.tokens = torch.tensor([len(item.response) for item in sequences]).double()
-        count = len(sequences)
-        self.by_sequence = {
-            name: torch.zeros(count, dtype=torch.float64)
-            for name in ("kl", "k1", "k3", "entropy", "policy", "reference")
-        }
-        longest = max((len(item.response) for item in sequences), default=0)
-        self.bins = _bins(longest)
-        self.by_position = {
-            name: torch.zeros(len(self.bins), dtype=torch.float64)
-            for name in ("tokens", "kl", "policy", "reference")
-        }
-        self.apart = 0.0
-        self.compared = 0
-
-    def add(
-        self, owner: Tensor, position: Tensor, kl: Tensor, own: Marginal, other: Marginal
-    ) -> None:
-        """Add a batch's tokens; ``owner``: the sequence of each, ``position``: in its response."""
-        policy, reference = own.logprob.double().cpu(), other.logprob.double().cpu()
-        k1 = policy - reference
-        values = {
-            "kl": kl.double().cpu(),
-            "k1": k1,
-            "k3": torch.expm1(-k1) + k1,
-            "policy": policy,
-            "reference": reference,
-        }
-        if own.entropy is not None:
-            values["entropy"] = own.entropy.double().cpu()
-        for name, found in values.items():
-            self.by_sequence[name].index_add_(0, owner, found)
-        place = torch.floor(torch.log2(position.double() + 1)).long()
-        for name in ("kl", "policy", "reference"):
-            self.by_position[name].index_add_(0, place, values[name])
-        self.by_position["tokens"].index_add_(0, place, torch.ones_like(k1))
-        self._compare(owner, position, policy)
-
-    def _compare(self, owner: Tensor, position: Tensor, policy: Tensor) -> None:
-        """Compare with the log-probabilities that the file tells for the same tokens."""
-        for index in dict.fromkeys(owner.tolist()):
-            told = self.sequences[index].logprobs
-            if told is not None:
-                mine = policy[owner == index]
-                self.apart += float((torch.tensor(told, dtype=torch.float64) - mine).abs().sum())
-                self.compared += len(told)
-
-    def mean(self, name: str) -> float:
-        """Return the mean a token."""
-        return float(self.by_sequence[name].sum() / self.tokens.sum())
-
-    def a_response(self, name: str) -> float:
-        """Return the mean over responses of the sum over a response."""
-        return float(self.by_sequence[name].mean())
-
-    def interval(self, name: str) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean a token; samples of one prompt count as one.
-
-        The linearised ratio estimator over clusters; None with fewer than two of them.
-        """
-        clusters: dict[object, int] = {}
-        at = torch.tensor(
-            [clusters.setdefault(item.cluster, len(clusters)) for item in self.sequences]
-        )
-        count = len(clusters)
-        if count < 2:
-            return None
-        mean = self.mean(name)
-        rest = torch.zeros(count, dtype=torch.float64)
-        rest.index_add_(0, at, self.by_sequence[name] - mean * self.tokens)
-        variance = float(rest.square().sum()) * count / (count - 1) / float(self.tokens.sum()) ** 2
-        half = 1.96 * math.sqrt(variance)
-        return mean - half, mean + half
-
-
-def _bins(longest: int) -> list[tuple[int, int]]:
-    """Return ranges of positions, counted from 1, each twice as long as the one before."""
-    ranges, first = [], 1
-    while first <= longest:
-        ranges.append((first, min(2 * first - 1, longest)))
-        first *= 2
-    return ranges
-
-
-def _row(item: SampleSet, sums: _Sums, reference: _Reference, work: _Work) -> dict[str, Any]:
-    count = len(item.sequences)
-    interval = sums.interval("kl")
-    kl = sums.mean("kl")
-    return {
-        "reference": reference.name,
-        "samples_file": item.source,
-        "part": item.part,
-        "samples": count,
-        "on_policy": item.step is not None,
-        "tokens": int(sums.tokens.sum()),
-        "mean_length": float(sums.tokens.mean()),
-        "kl_ref_token_exact": kl,
-        "interval_low": None if interval is None else interval[0],
-        "interval_high": None if interval is None else interval[1],
-        "kl_ref_response_exact": sums.a_response("kl"),
-        "kl_k1_token": sums.mean("k1"),
-        "kl_k3_token": sums.mean("k3"),
-        "kl_k1_response": sums.a_response("k1"),
-        "entropy_token": sums.mean("entropy"),
-        "perplexity_policy": _perplexity(sums.mean("policy")),
-        "perplexity_reference": _perplexity(sums.mean("reference")),
-        "logprob_response_policy": sums.a_response("policy"),
-        "logprob_response_reference": sums.a_response("reference"),
-        "logprob_gap": sums.apart / sums.compared if sums.compared else None,
-        "kl_k1_file": _file_k1(item.sequences),
-        "noise_floor": reference.floor,
-        "below_floor": bool(abs(kl) < reference.floor),
-        "dtype": str(work.dtype).removeprefix("torch."),
-        "perplexity_by_position": [
-            {
-                "first": first,
-                "last": last,
-                "tokens": int(sums.by_position["tokens"][place]),
-                "policy": _perplexity(_share(sums, "policy", place)),
-                "reference": _perplexity(_share(sums, "reference", place)),
-                "kl": _share(sums, "kl", place),
-            }
-            for place, (first, last) in enumerate(sums.bins)
-        ],
-        "ratios": sums.by_sequence["policy"] - sums.by_sequence["reference"],
-        "lines": [scored.line for scored in item.sequences],
-    }
-
-
-def _published(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row.get(name) for name in SCORES}
-
-
-def _share(sums: _Sums, name: str, place: int) -> float:
-    return float(sums.by_position[name][place] / sums.by_position["tokens"][place])
-
-
-def _perplexity(mean_logprob: float) -> float:
-    try:
-        return math.exp(-mean_logprob)
-    except OverflowError:
-        return math.inf
-
-
-def _file_k1(sequences: Sequence[Scored]) -> float | None:
-    """Return k1 a token from the log-probabilities that the file tells for both models."""
-    told = [
-        (item.logprobs, item.ref_logprobs)
-        for item in sequences
-        if item.logprobs is not None and item.ref_logprobs is not None
-    ]
-    tokens = sum(len(logprobs) for logprobs, _ in told)
-    total = math.fsum(
-        own - other
-        for logprobs, ref_logprobs in told
-        for own, other in zip(logprobs, ref_logprobs, strict=True)
-    )
-    return total / tokens if tokens else None
-
-
-def _paired(rows: list[dict[str, Any]], run: Run) -> list[dict[str, Any]]:
-    """Give the rows of chosen and rejected answers their rewards, margin and accuracy.
-
-    reward: beta x log-ratio, nats x beta, None where the run's beta is not known.
-    """
-    beta = run.number("kl_coef")
-    by_part = {(row["reference"], row["samples_file"], row["part"]): row for row in rows}
-    for row in rows:
-        if row["part"] == "response":
-            continue
-        row["reward"] = None if beta is None else beta * float(row["ratios"].mean())
-        chosen = by_part.get((row["reference"], row["samples_file"], "chosen"))
-        rejected = by_part.get((row["reference"], row["samples_file"], "rejected"))
-        if chosen is None or rejected is None:
-            continue
-        others = dict(zip(rejected["lines"], rejected["ratios"].tolist(), strict=True))
-        margins = [
-            ratio - others[line]
-            for line, ratio in zip(chosen["lines"], chosen["ratios"].tolist(), strict=True)
-            if line in others
-        ]
-        if margins:
-            row["margin_nats"] = math.fsum(margins) / len(margins)
-            row["margin"] = None if beta is None else beta * row["margin_nats"]
-            row["accuracy"] = sum(margin > 0 for margin in margins) / len(margins)
-    return rows

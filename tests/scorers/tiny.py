@@ -13,6 +13,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from rlhfdoctor.scorers import batches, models
 from rlhfdoctor.scorers.models import Model
 
 AUTO: Any = transformers.AutoModelForCausalLM
@@ -163,3 +164,27 @@ def edited(folder: Path, **changes: Any) -> Path:
     text = json.dumps({name: value for name, value in config.items() if value is not None})
     file.write_text(text, encoding="utf-8")
     return folder
+
+
+IDS = sequences(9, 1, 30, 17, 2, 29)
+ERROR = 1e-5
+
+
+def loaded(path: Path, **options: Any) -> Model:
+    return models.load(path, dtype=torch.float32, device=CPU, **options)
+
+
+def apart(model: Model, network: Any, ids: list[tuple[int, ...]] = IDS, budget: int = 50) -> float:
+    """Return the largest difference of any logit from a network's own forward, one by one."""
+    lengths = [len(each) for each in ids]
+    layout = batches.packed if model.packable else batches.buckets
+    seen, worst = [], 0.0
+    for batch in layout(lengths, budget):
+        for index, states in zip(batch.indices, model.hidden(batch, ids), strict=True):
+            want = logits_of(network, ids[index])
+            found = model_logits(model, states)
+            assert found.shape == want.shape
+            worst = max(worst, float((found - want).abs().max()))
+            seen.append(index)
+    assert sorted(seen) == list(range(len(ids)))
+    return worst
