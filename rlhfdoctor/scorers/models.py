@@ -8,12 +8,13 @@ them.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,12 +168,11 @@ def _packed_attention(
 ) -> tuple[Tensor, None]:
     """Attend causally within each sequence of a packed batch: (1, heads, tokens, head size)."""
     ends = _ENDS.get()
-    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
-        from torch.nn.attention.varlen import varlen_attn
-
+    varlen = _varlen() if query.is_cuda and query.dtype.itemsize == 2 else None
+    if varlen is not None:
         bounds = torch.tensor((0, *ends), dtype=torch.int32, device=query.device)
         longest = max(end - begin for begin, end in zip((0, *ends), ends, strict=False))
-        packed: Any = varlen_attn(
+        packed = varlen(
             query[0].transpose(0, 1).contiguous(),
             key[0].transpose(0, 1).contiguous(),
             value[0].transpose(0, 1).contiguous(),
@@ -206,6 +206,17 @@ def _packed_attention(
         attended.append(out.transpose(1, 2).flatten(0, 1))
         begin += count * length
     return torch.cat(attended)[None], None
+
+
+@cache
+def _varlen() -> Any:
+    """Return torch's attention over packed sequences, or None where it has none that fits."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    wanted = {"scale", "window_size", "enable_gqa"}
+    return varlen_attn if wanted <= set(inspect.signature(varlen_attn).parameters) else None
 
 
 transformers.AttentionInterface.register(PACKED, _packed_attention)
