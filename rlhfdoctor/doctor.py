@@ -255,10 +255,21 @@ def _vitals(run: Run) -> Iterator[str]:
                 known = found.column.unit != "unknown"
                 unit = f" {found.column.unit}" if known else " (unit unknown, not judged)"
                 yield f"{words} {end_level(found.values):.3g}{unit.replace(' fraction', '')}"
-    if not any(_measured(run, name) for name in ("kl_ref_token", "kl_ref_response")):
+    exact = _exact(run)
+    if exact is not None:
+        yield f"recomputed KL {exact:.3g} nats/token"
+    elif not any(_measured(run, name) for name in ("kl_ref_token", "kl_ref_response")):
         sampled = [batch.k1 for ladder in ladders(run, 1) for batch in ladder[-1:]]
         known_k1 = [k1 for k1 in sampled if k1 is not None]
         yield f"KL of samples {known_k1[-1]:.3g} nats/token" if known_k1 else "KL not measured"
+
+
+def _exact(run: Run) -> float | None:
+    """Return the recomputed KL of the last checkpoint, nats a token."""
+    reference = scores.principal(run)
+    found = scores.ladders(run, reference.name) if reference else []
+    last = [scores.measured(ladder, "kl_ref_token_exact") for ladder in found]
+    return next((float(ladder[-1]["kl_ref_token_exact"]) for ladder in last if ladder), None)
 
 
 VITALS = (

@@ -9,7 +9,7 @@ from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Note, Onse
 from rlhfdoctor.profile import Profile
 from rlhfdoctor.rules import available
 from rlhfdoctor.scores import SCORES
-from tests.builders import run_of, scanned, unread
+from tests.builders import began, run_of, scanned, scored, unread
 
 CALM = [0.01 * index for index in range(1, 31)]
 LOW = Evidence("metric", "x", 1.0, Location("log.jsonl", key="x"))
@@ -105,6 +105,12 @@ def test_dpo_needs_no_kl() -> None:
     diagnosis = diagnose(run)
     assert diagnosis.verdict == "healthy"
     assert "KL not measured" in diagnosis.headline
+
+
+def test_a_recomputed_kl_is_told_of_a_healthy_run() -> None:
+    rows = [began(), scored(5, 0.02), scored(10, 0.034)]
+    run = run_of(entropy=[3.0] * 20, grad_norm=[1.0] * 20, scores=rows)
+    assert "recomputed KL 0.034 nats/token" in diagnose(run).headline
 
 
 def test_inconclusive_never_replaces_a_finding() -> None:
