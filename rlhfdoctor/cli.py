@@ -336,7 +336,7 @@ def recompute(
     Without --reference the weights are scanned and nothing is scored. --output json=FILE writes
     what diagnose, rollback and gate take as --scores FILE.
     """
-    from rlhfdoctor import scores
+    from rlhfdoctor import measures, scores
     from rlhfdoctor.reports.json import recomputed
 
     _table_format(form)
@@ -355,7 +355,8 @@ def recompute(
             sources=_sources(item, samples),
         )
         done = _recomputed(item, reference or (), options)
-        documents.append(recomputed(done, scores.references(done)))
+        log = measures.log_fingerprint(done)
+        documents.append(recomputed(done, scores.references(done), log))
     for report, path in _outputs(output, _table_format):
         _write(Path(path), _recompute_text(report, documents), found)
     _print(_recompute_text(form, documents))

@@ -5,6 +5,7 @@ Tracks hold finite values only; whether a metric was ever not finite is a rule o
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ from rlhfdoctor.series import LARGEST, halves_differ
 
 ROUNDING = 0.01
 """Log-probabilities above 0 by more than this are none; half precision rounds some just above."""
+
+FIRST_STEPS = 5
+"""Steps of a log that tell it from any other: no two runs log the same losses."""
 
 LARGEST_EXPONENT = 700.0
 """Largest x whose exp(x) a float holds."""
@@ -88,6 +92,18 @@ class Track:
     def placeholder(self) -> bool:
         """Exact zeros throughout: a column that was never computed, not a measurement."""
         return not any(self.values)
+
+
+def log_fingerprint(run: Run) -> str | None:
+    """Return what tells a run's log from any other's: a hash of its first steps; None without one.
+
+    A log that goes on keeps it, and so does a copy.
+    """
+    rows = run.observations.filter(pl.col("split") == "train")
+    first = rows["step"].unique().sort().head(FIRST_STEPS)
+    told = rows.filter(pl.col("step").is_in(first.to_list())).select("step", "key", "value")
+    lines = sorted({f"{step} {key} {value:.5g}" for step, key, value in told.iter_rows()})
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else None
 
 
 def finite_rows(run: Run, metric: str) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from rlhfdoctor import scores
 from rlhfdoctor.measures import batches, scans
 from rlhfdoctor.model import (
     Cause,
@@ -112,7 +113,8 @@ def ladder(run: Run, plan: RollbackPlan) -> list[dict[str, object]]:
     """Return one row a checkpoint: where it stands in the log and why it was not chosen.
 
     Logged values are those of the row ``log_offset`` after the checkpoint's step, the one that its
-    weights sampled; perplexity comes from the samples of the checkpoint's step.
+    weights sampled; perplexity comes from the samples of the checkpoint's step; what was recomputed
+    stands beside them.
     """
     reasons = {item.checkpoint: item.why for item in plan.rejected}
     rows = []
@@ -133,11 +135,28 @@ def ladder(run: Run, plan: RollbackPlan) -> list[dict[str, object]]:
                 "response_length_mean": values.get("response_length_mean"),
                 "reward_raw_mean": values.get("reward_raw_mean"),
                 "perplexity_samples": sampled_perplexity(run, checkpoint.step),
+                "kl_recomputed": _recomputed(run, checkpoint, "kl_ref_token_exact"),
+                "perplexity_recomputed": _recomputed(run, checkpoint, "perplexity_policy"),
                 "chosen": plan.checkpoint == checkpoint,
                 "why_not": reasons.get(checkpoint.name),
             }
         )
     return rows
+
+
+def _recomputed(run: Run, checkpoint: Checkpoint, name: str) -> float | None:
+    """Return a recomputed number of a checkpoint, on its own responses where there are some."""
+    reference = scores.principal(run)
+    found = [
+        row
+        for row in scores.rows(run)
+        if row["checkpoint"] == checkpoint.name
+        and row["part"] == "response"
+        and reference is not None
+        and row["reference"] == reference.name
+    ]
+    largest = max(found, key=lambda row: (row["on_policy"], row["samples"] or 0), default=None)
+    return None if largest is None else float(largest[name])
 
 
 def sampled_perplexity(run: Run, step: int) -> float | None:

@@ -18,6 +18,7 @@ from rlhfdoctor import registry
 from rlhfdoctor.claims import Claim, by_run, claim, shown
 from rlhfdoctor.dialects import Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
+from rlhfdoctor.measures import log_fingerprint
 from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
 from rlhfdoctor.readers import Item
 from rlhfdoctor.readers._json import clean
@@ -170,8 +171,8 @@ def with_scores(run: Run, found: Sequence[Recomputed]) -> tuple[Run, list[Recomp
     """Return a run with what recomputations tell of it, and which of them those were.
 
     A recomputation belongs to the run that has one of its checkpoints, or its name where either
-    has none. Every run has a checkpoint-100: where one of them has the run's name, those of another
-    name are another run's; where none has it, that is noted.
+    has none, unless their logs began otherwise. Every run has a checkpoint-100: where one of them
+    has the run's name, those of another name are another run's; where none has it, that is noted.
     """
     own = [item for item in found if _belongs(item, run)]
     named = [item for item in own if item.name == run.name]
@@ -227,6 +228,9 @@ def _belongs(item: Recomputed, run: Run) -> bool:
     policies = item.scores.filter(pl.col("role") == "policy")["checkpoint"]
     scored = {*policies, *item.scans["checkpoint"]}
     there = {checkpoint.name for checkpoint in run.checkpoints}
+    log = log_fingerprint(run)
+    if item.log is not None and log is not None and item.log != log:
+        return False
     return bool(scored & there) or (item.name == run.name and not (scored and there))
 
 

@@ -39,11 +39,15 @@ _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """What one file tells of one run. ``name``, ``path``: the run's, as it was called then."""
+    """What one file tells of one run.
+
+    name, path: the run's, as it was called then. log: fingerprint of its log, None for none.
+    """
 
     file: Path
     name: str
     path: str
+    log: str | None
     scores: pl.DataFrame
     scans: pl.DataFrame
     references: tuple[Mapping[str, object], ...]
@@ -68,7 +72,8 @@ def _recomputed(document: object, path: Path) -> Recomputed:
     try:
         if not isinstance(document, dict):
             raise TypeError
-        rows = [_row(_table(row)) for row in _list(document["rows"])]
+        key = "scores" if "findings" in document else "rows"
+        rows = [_row(_table(row)) for row in _list(document[key])]
         scans = [_scan(_table(row)) for row in _list(document.get("scans", []))]
         references = [_reference(_table(row)) for row in _list(document.get("references", []))]
         told = [_table(item) for item in _list(document.get("notes", []))]
@@ -77,6 +82,7 @@ def _recomputed(document: object, path: Path) -> Recomputed:
             file=path,
             name=str(run["id"]),
             path=str(run.get("path", "")),
+            log=log if isinstance(log := run.get("log"), str) else None,
             scores=_frame(rows, SCORES),
             scans=_frame(scans, SCANS),
             references=tuple(references),

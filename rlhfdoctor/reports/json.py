@@ -124,11 +124,14 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
     )
 
 
-def recomputed(run: Run, references: Sequence[Document]) -> Document:
-    """Return a recomputation under its published keys: what ``--scores`` reads."""
+def recomputed(run: Run, references: Sequence[Document], log: str | None = None) -> Document:
+    """Return a recomputation under its published keys: what ``--scores`` reads.
+
+    log: fingerprint of the run's log, by which it is known again.
+    """
     return {
         "tool": {"name": "rlhfdoctor", "version": __version__},
-        "run": {"id": run.name, "path": run.path},
+        "run": {"id": run.name, "path": run.path, "log": log},
         "references": list(references),
         "rows": score_rows(run),
         "scans": scan_rows(run),

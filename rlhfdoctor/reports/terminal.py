@@ -118,6 +118,8 @@ def rollback_lines(
                 ("length", "response_length_mean"),
                 ("reward", "reward_raw_mean"),
                 ("perplexity", "perplexity_samples"),
+                ("recomputed KL/token", "kl_recomputed"),
+                ("recomputed perplexity", "perplexity_recomputed"),
             )
             if isinstance(rung[key], float)
         ]

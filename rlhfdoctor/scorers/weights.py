@@ -105,7 +105,7 @@ def _shards(index: Path) -> list[str]:
         raise UnreadableWeights(f"{index.parent.name}: {index.name} is damaged") from error
     shards = sorted({str(name) for name in named})
     for name in shards:
-        if Path(name).name != name:
+        if Path(name).name != name or not name.isprintable():
             raise UnreadableWeights(f"{index.parent.name}: {index.name} names {name[:80]!r}")
     return shards
 
