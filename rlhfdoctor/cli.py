@@ -88,7 +88,7 @@ RunNumber = Annotated[
 Fail = Annotated[
     FailOn | None, typer.Option("--fail-on", help="Exit with 1 from this severity up.")
 ]
-Format = Annotated[str, typer.Option("--format", help="What is printed: terminal or json.")]
+Format = Annotated[str, typer.Option("--format", help="What is printed: terminal, json, ...")]
 Outputs = Annotated[
     list[str] | None,
     typer.Option("--output", metavar="FORMAT=PATH", help="Also write a report (repeatable)."),
@@ -100,6 +100,16 @@ References = Annotated[
 Scores = Annotated[
     list[Path] | None,
     typer.Option("--scores", metavar="FILE", help="What recompute wrote as JSON (repeatable)."),
+]
+DtypeName = Annotated[
+    str, typer.Option("--dtype", help="auto, float32, bfloat16, float16 or float64.")
+]
+DeviceName = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, ...")]
+MaxSamples = Annotated[
+    int | None, typer.Option("--max-samples", min=1, help="Samples scored of each set.")
+]
+Temperature = Annotated[
+    float | None, typer.Option("--temperature", help="Divides logits; the run's own, else 1.")
 ]
 CrashStep = Annotated[
     int | None, typer.Option("--crash-step", min=0, help="The crash step, where it is known.")
@@ -132,6 +142,10 @@ def diagnose(
     settings: Settings = None,
     run_number: RunNumber = None,
     reference: References = None,
+    max_samples: MaxSamples = None,
+    temperature: Temperature = None,
+    dtype: DtypeName = "auto",
+    device: DeviceName = "auto",
     scores: Scores = None,
     fail_on: Fail = None,
     crash_step: CrashStep = None,
@@ -144,7 +158,8 @@ def diagnose(
     found = _read(run, samples, dialect, mapping, run_number)
     _check_outputs(output, _report, found, reference)
     if reference:
-        found = [_recomputed(item, reference) for item in found]
+        options = _scoring(dtype=dtype, device=device, most=max_samples, temperature=temperature)
+        found = [_recomputed(item, reference, options, needed=False) for item in found]
     diagnoses = _diagnoses(_with_scores(found, scores), limits, crash_step=crash_step)
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
     _write_outputs(diagnoses, output, code)
@@ -306,19 +321,13 @@ def recompute(
     dialect: DialectName = None,
     mapping: Maps = None,
     run_number: RunNumber = None,
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="float32, bfloat16, float16, float64; auto: by device.")
-    ] = "auto",
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ...; auto.")] = "auto",
-    max_samples: Annotated[
-        int | None, typer.Option("--max-samples", min=1, help="Samples scored of each set.")
-    ] = None,
+    dtype: DtypeName = "auto",
+    device: DeviceName = "auto",
+    max_samples: MaxSamples = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Every sample under every checkpoint.")
     ] = False,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", help="Divides logits; the run's own, else 1.")
-    ] = None,
+    temperature: Temperature = None,
     tokenizer: Annotated[
         Path | None, typer.Option("--tokenizer", metavar="DIR", help="Folder of tokenizer.json.")
     ] = None,
@@ -546,8 +555,13 @@ def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]
     return [run for run, _ in scored]
 
 
-def _recomputed(run: Run, references: Sequence[Path], options: Any = None) -> Run:
-    """Scan a run's checkpoints and score them against references, with progress."""
+def _recomputed(
+    run: Run, references: Sequence[Path], options: Any = None, *, needed: bool = True
+) -> Run:
+    """Scan a run's checkpoints and score them against references, with progress.
+
+    needed: that nothing can be scored is an error, not a note.
+    """
     from rlhfdoctor.scorers import ready
 
     ready()
@@ -559,8 +573,17 @@ def _recomputed(run: Run, references: Sequence[Path], options: Any = None) -> Ru
         scanned = scan(run, advance)
     if not references:
         return scanned
+    from rlhfdoctor.model import Note
+    from rlhfdoctor.scorers.recompute import NothingToScore
+
     with progress("tokens") as advance:
-        return score(scanned, references, options, advance)
+        try:
+            return score(scanned, references, options, advance)
+        except NothingToScore as error:
+            if needed:
+                raise
+            told = Note("recompute", f"{error.message}; {error.hint}")
+            return replace(scanned, notes=(*scanned.notes, told))
 
 
 @contextmanager

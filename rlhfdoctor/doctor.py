@@ -255,8 +255,10 @@ def _vitals(run: Run) -> Iterator[str]:
                 known = found.column.unit != "unknown"
                 unit = f" {found.column.unit}" if known else " (unit unknown, not judged)"
                 yield f"{words} {end_level(found.values):.3g}{unit.replace(' fraction', '')}"
-    exact = _exact(run)
-    if exact is not None:
+    exact, reference = _exact(run), scores.principal(run)
+    if reference is not None and reference.started is False and not reference.matches:
+        yield f"{reference.name} is not the model that training started from"
+    elif exact is not None:
         yield f"recomputed KL {exact:.3g} nats/token"
     elif not any(_measured(run, name) for name in ("kl_ref_token", "kl_ref_response")):
         sampled = [batch.k1 for ladder in ladders(run, 1) for batch in ladder[-1:]]

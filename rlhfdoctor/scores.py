@@ -188,14 +188,24 @@ def rows(run: Run, *, role: str = "policy") -> list[Score]:
 
 
 def measured(ladder: Sequence[Score], name: str) -> list[Score]:
-    """Return the rows of a ladder in which a number is finite; weights of NaN score NaN."""
-    return [row for row in ladder if math.isfinite(row[name])]
+    """Return the rows of a ladder in which a number is finite and of the policy that sampled.
+
+    Weights of NaN score NaN; an adapter on a wrong base, or a wrong temperature, is another policy.
+    """
+    return [row for row in ladder if math.isfinite(row[name]) and not _is_other(row)]
 
 
 def unmeasured(ladder: Sequence[Score], name: str) -> tuple[str, ...]:
-    """Say, as what a rule misses, that the last checkpoint of a ladder has no finite number."""
+    """Say, as what a rule misses, what the last checkpoint of a ladder lacks."""
     last = ladder[-1]
+    if _is_other(last):
+        return (f"the policy that drew the samples: not {last['checkpoint']}, as it was loaded",)
     return () if math.isfinite(last[name]) else (f"a finite {name} of {last['checkpoint']}",)
+
+
+def _is_other(row: Score) -> bool:
+    """Say whether a checkpoint's own samples tell log-probabilities that are not its own."""
+    return row["on_policy"] and (row["logprob_gap"] or 0.0) > OTHER_MODEL
 
 
 def ladders(run: Run, reference: str, part: str = "response") -> list[list[Score]]:
@@ -309,17 +319,25 @@ def _first(run: Run, reference: str) -> float | None:
 def _comparisons(run: Run, reference: str) -> list[Comparison]:
     """Compare each checkpoint with the row that its weights sampled; the nearest file counts.
 
-    The training batch itself gives the logged number back; fresh samples scatter around it.
+    The training batch itself gives the logged number back; fresh samples scatter around it. Where
+    the log does not say which estimator it is, the one that fits the whole run best is compared.
     """
-    best: dict[int, Comparison] = {}
+    best: dict[tuple[str, str], dict[int, Comparison]] = defaultdict(dict)
     for row in rows(run):
         if row["reference"] != reference or row["part"] != "response" or not row["on_policy"]:
             continue
         for found in _compared(run, row):
-            known = best.get(found.step)
+            steps = best[found.metric, found.estimator]
+            known = steps.get(found.step)
             if known is None or _distance(found) < _distance(known):
-                best[found.step] = found
-    return [best[step] for step in sorted(best)]
+                steps[found.step] = found
+    nearest = min(best.values(), key=_distances, default={})
+    return [nearest[step] for step in sorted(nearest)]
+
+
+def _distances(steps: Mapping[int, Comparison]) -> tuple[int, float]:
+    """Order what the log may be an estimate of: one estimator throughout, the nearest."""
+    return -len(steps), math.fsum(map(_distance, steps.values()))
 
 
 def _distance(item: Comparison) -> float:

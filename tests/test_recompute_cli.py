@@ -89,7 +89,7 @@ def test_a_sample_file_of_the_run_that_is_named_is_scored_once(late: Path) -> No
 
 def test_the_markdown_beside_it_has_the_same_ladder(late: Path) -> None:
     text = late.with_name("late.md").read_text()
-    assert text.startswith("# Recomputed: grpo\\_late\n")
+    assert text.startswith("# grpo\\_late\n")
     assert "| checkpoint-60 |" in text
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.measures import SCANS
-from rlhfdoctor.model import Checkpoint, Note, Onset, Run
+from rlhfdoctor.measures import SCANS, log_fingerprint
+from rlhfdoctor.model import Checkpoint, Column, Note, Onset, Run
 from rlhfdoctor.readers._scores import read_scores
 from rlhfdoctor.reports import Page
-from rlhfdoctor.reports.json import one_or_runs, recomputed
+from rlhfdoctor.reports.json import one_or_runs, published, recomputed
 from rlhfdoctor.reports.markdown import markdown, recompute_markdown
 from rlhfdoctor.reports.terminal import recompute_lines, terminal
-from rlhfdoctor.runs import share, with_scores
+from rlhfdoctor.runs import read_runs, share, with_scores
 from rlhfdoctor.scores import (
     SCORES,
     around,
@@ -30,7 +30,7 @@ from rlhfdoctor.scores import (
     starts,
     unmeasured,
 )
-from tests.builders import began, run_of, scanned, scored
+from tests.builders import began, run_of, scanned, scored, write_jsonl
 
 NAN, INF = float("nan"), float("inf")
 POSITIONS = [
@@ -323,6 +323,57 @@ def test_a_recomputation_of_another_run_is_not_used(tmp_path: Path) -> None:
     run = stripped(named("a", 10))
     again, used = with_scores(run, files(tmp_path, named("b", 30)))
     assert (again.scores, used) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("logged", "taken"),
+    [
+        pytest.param([0.7, 0.6, 0.5, 0.4, 0.3], True, id="a copy"),
+        pytest.param([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], True, id="a log that went on"),
+        pytest.param([0.7, 0.6, 0.5, 0.4, 0.31], False, id="a log that began otherwise"),
+        pytest.param([], True, id="no log"),
+    ],
+)
+def test_a_run_is_known_by_its_log(logged: list[float], taken: bool, tmp_path: Path) -> None:
+    def run(values: list[float]) -> Run:
+        write_jsonl(
+            tmp_path / "log.jsonl",
+            [{"step": at, "loss": value} for at, value in enumerate(values, start=1)],
+        )
+        read = read_runs(tmp_path / "log.jsonl")[0].observations if values else None
+        found = named("a", 10)
+        return found if read is None else replace(found, observations=read)
+
+    before = run([0.7, 0.6, 0.5, 0.4, 0.3])
+    path = write(tmp_path / "all.json", recomputed(before, (), log_fingerprint(before)))
+    again, used = with_scores(stripped(run(logged)), read_scores(path))
+    assert (bool(used), again.scores is not None) == (taken, taken)
+
+
+def test_the_json_of_a_diagnosis_is_a_recomputation_too(tmp_path: Path) -> None:
+    run = named("a", 10, kl=0.4)
+    path = write(tmp_path / "d.json", published(diagnose(run), 0))
+    assert kls(with_scores(stripped(run), read_scores(path))[0]) == [0.4]
+
+
+def test_samples_of_another_policy_are_not_measured() -> None:
+    ladder = [scored(10, 2.0, logprob_gap=0.3), scored(20, 2.0, logprob_gap=0.31)]
+    own, other = ladders(run_of(scores=ladder), "base")[0]
+    assert measured([own, other], "kl_ref_token_exact") == [own]
+    assert unmeasured([own], "kl_ref_token_exact") == ()
+    (missing,) = unmeasured([own, other], "kl_ref_token_exact")
+    assert "the policy that drew the samples: not checkpoint-20" in missing
+
+
+def test_an_estimator_that_the_log_does_not_name_is_one_throughout() -> None:
+    unknown = Column("kl_ref_token", "nats/token")
+    scores = [
+        scored(1, 0.5, kl_k1_token=0.5, kl_k3_token=0.51),
+        scored(2, 0.5, kl_k1_token=0.9, kl_k3_token=0.5),
+    ]
+    run = run_of(kl_ref_token=[0.1, 0.5, 0.5], scores=scores, steps=[0, 1, 2])
+    (found,) = held(replace(run, columns={**run.columns, "kl_ref_token": unknown}))
+    assert [item.estimator for item in found.comparisons] == ["k3", "k3"]
 
 
 def test_a_run_without_checkpoints_is_known_by_its_name(tmp_path: Path) -> None:

@@ -68,6 +68,9 @@ def _sample(
     chosen, rejected = _text(record, ("chosen",)), _text(record, ("rejected",))
     if response is None and chosen is None:
         return None
+    for key in (*_PROMPT_KEYS, "chosen", "rejected"):
+        if record.get(key) is not None and not isinstance(record[key], str):
+            misshapen[key] += 1
     components = record.get("reward_components") or record.get("rewards")
     truncated, group = _first(record, _TRUNCATED_KEYS), _first(record, _GROUP_KEYS)
     split = record.get("split")

@@ -50,7 +50,8 @@ def score_tables(rows: Sequence[Row], references: Sequence[Row]) -> Iterator[Tex
         responses = [row for row in own if row["part"] == "response"]
         if responses:
             yield _responses(responses, told, f"against {reference}, on {file}")
-            yield from _positions(responses, f"on {file}")
+            if reference == rows[0]["reference"]:
+                yield from _positions(responses, f"on {file}")
         pairs = [row for row in own if row["part"] != "response"]
         if pairs:
             yield _pairs(pairs, f"pairs against {reference}, on {file}")
@@ -67,9 +68,11 @@ def reference_lines(references: Sequence[Row]) -> Iterator[str]:
         matches = {
             True: "the logged KL is the distance to it",
             False: "the logged KL is not the distance to it",
-            None: "no logged KL to compare with it",
+            None: "no logged KL above zero at a checkpoint scored on its own samples",
         }[item["matches_logged_kl"]]
-        yield f"{item['name']}: {started}; {matches}"
+        warmth = item.get("temperature", 1.0)
+        at = "" if warmth == 1.0 else f"; logits divided by {warmth:g}, the temperature"
+        yield f"{item['name']}: {started}; {matches}{at}"
 
 
 def _responses(rows: Sequence[Row], reference: Row, where: str) -> TextTable:
@@ -89,8 +92,7 @@ def _responses(rows: Sequence[Row], reference: Row, where: str) -> TextTable:
                 _kl(row),
                 "" if interval is None else f"{_short(interval[0])} - {_short(interval[1])}",
                 _short(row["kl_ref_response_exact"]),
-                _short(row["kl_k1_token"]),
-                _short(row["kl_k3_token"]),
+                *(_short(row[name]) if row["on_policy"] else "" for name in _ESTIMATES),
                 *([_logged(at)] if logged else []),
                 _short(row["entropy_token"]),
                 _short(row["perplexity_policy"]),
@@ -114,7 +116,7 @@ def _positions(rows: Sequence[Row], where: str) -> Iterator[TextTable]:
             tuple(
                 (
                     _name(row),
-                    *(_short(item["policy"]) for item in row["perplexity_by_position"]),
+                    *(_at(item) for item in row["perplexity_by_position"]),
                     *([""] * (len(bins) - len(row["perplexity_by_position"]))),
                 )
                 for row in rows
@@ -122,23 +124,40 @@ def _positions(rows: Sequence[Row], where: str) -> Iterator[TextTable]:
         )
 
 
+_ESTIMATES = ("kl_k1_token", "kl_k3_token")
+
+_FEWEST = 8
+"""Tokens at a range of positions below which its perplexity is not shown: it is their luck."""
+
+
+def _at(item: Row) -> str:
+    few = item["tokens"] is not None and item["tokens"] < _FEWEST
+    return "-" if few else _short(item["policy"])
+
+
 def _pairs(rows: Sequence[Row], where: str) -> TextTable:
-    columns = ("part", "log-prob", "reference", "KL/token", "perplexity", "reward", "margin")
+    columns = ("part", "pairs", "log-prob", "reference", "KL/token", "perplexity", "reward")
     return TextTable(
         where,
-        ("checkpoint", *columns, "accuracy"),
+        ("checkpoint", *columns, "margin", "accuracy"),
         tuple(
             (
                 _name(row),
                 row["part"],
+                str(row["samples"]),
                 _short(row["logprob_response_policy"]),
                 _short(row["logprob_response_reference"]),
                 _kl(row),
                 _short(row["perplexity_policy"]),
-                *(_short(row[name]) for name in ("reward", "margin", "accuracy")),
+                _short(row["reward"]),
+                *(
+                    _short(row[name]) if row["part"] == "chosen" else ""
+                    for name in ("margin", "accuracy")
+                ),
             )
             for row in rows
         ),
+        ("pairs", "reference", "perplexity", "log-prob"),
     )
 
 
@@ -167,7 +186,9 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-OFF_POLICY = "* not drawn from this checkpoint: k1 and k3 are biased there, the exact KL is not"
+OFF_POLICY = (
+    "* not drawn from this checkpoint: its KL is exact at these tokens, k1 and k3 would not be"
+)
 """What the mark behind a checkpoint means."""
 
 

@@ -29,7 +29,7 @@ def markdown(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
 def recompute_markdown(document: Mapping[str, Any]) -> str:
     """Print a recomputation: its references, its tables, its notes."""
-    lines = [f"# Recomputed: {plain(document['run']['id'])}", ""]
+    lines = [f"# {plain(document['run']['id'])}", ""]
     lines += _recomputed(document["rows"], document["references"])
     lines += _notes(document["notes"])
     return "\n".join(lines) + "\n"

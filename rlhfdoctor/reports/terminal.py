@@ -283,8 +283,11 @@ def _recomputed(
         yield 2, Text(shown(sentence))
     for table in score_tables(rows, references):
         yield 0, Text("")
-        yield 2, Text(shown(table.title), style="bold")
         fitting = table.within(width - 2 if width else 0)
+        without = [name for name in table.header if name not in fitting.header]
+        yield 2, Text(shown(table.title), style="bold")
+        if without:
+            yield 2, Text(f"(no room for {', '.join(without)})", style="dim")
         widths = fitting.widths()
         for row in (fitting.header, *fitting.rows):
             name, *numbers = row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,6 +16,16 @@ from rlhfdoctor.scorers.weights import UnreadableWeights, refuse_link, tensors, 
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def base_name(path: Path) -> str | None:
+    """Return the last part of what an adapter names as its base; nothing is looked up by it."""
+    try:
+        told = json.loads((path / "adapter_config.json").read_bytes())
+        named = told.get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return named.rstrip("/").rpartition("/")[2] if isinstance(named, str) and named else None
 
 
 def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:

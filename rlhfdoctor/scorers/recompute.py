@@ -39,7 +39,7 @@ from rlhfdoctor.scorers.sequences import (
     tokenizer,
 )
 from rlhfdoctor.scorers.weights import UnreadableWeights, is_adapter
-from rlhfdoctor.scores import SCORES
+from rlhfdoctor.scores import OTHER_MODEL, SCORES
 
 DTYPES = {
     "float32": torch.float32,
@@ -58,6 +58,9 @@ BUDGETS = {"cuda": 16_384, "cpu": 2_048}
 """Tokens of a batch. On a GPU more than some 200 hide the reading of the weights; on a CPU more
 than 2,048 were measured to take memory and save nothing."""
 
+ALIKE = 0.9
+"""Share of a vocabulary that another must have to be the same, padded or grown by a few tokens."""
+
 REBATCHED = 16
 """Samples that the reference scores again one by one in half precision, to measure its noise."""
 
@@ -66,6 +69,10 @@ SMALLEST_BUDGET = 256
 
 Progress = Callable[[str, int, int], None]
 """Called with what is scored, and how many tokens of how many are done."""
+
+
+class NothingToScore(DoctorError):
+    """No sample can be scored; what else there is to say of the run can still be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,7 @@ def recompute(
                 f"--reference {path}: {told}",
                 "give the local folder of a model, or a .gguf file; nothing is downloaded",
             )
+    references = list({os.path.realpath(path): path for path in references}.values())
     with torch.random.fork_rng(devices=[]):
         work = _prepare(run, references, options, dtype, device)
         budget = options.budget or BUDGETS.get(device.type, BUDGETS["cpu"])
@@ -192,6 +200,7 @@ class _Work:
     device: torch.device
     cache: Path | None
     packed: bool
+    base: Path | None
     notes: list[Note]
     rows: list[dict[str, Any]] = field(default_factory=list)
     told: list[dict[str, object]] = field(default_factory=list)
@@ -202,10 +211,22 @@ class _Work:
         """Return where a checkpoint lies."""
         return self.root / checkpoint.path
 
-    @property
-    def has_adapters(self) -> bool:
-        """Whether a checkpoint is an adapter on the first reference."""
-        return any(is_adapter(self.folder(item)) for item in self.ladder)
+
+def _base(references: Sequence[Path], own: Sequence[Path], notes: list[Note]) -> Path | None:
+    """Return the reference that the run's adapters are put on, and say which; None without any.
+
+    The one that they name as their base, else the first. Nothing is loaded by that name.
+    """
+    folders = [folder for folder in own if is_adapter(folder)]
+    if not folders:
+        return None
+    named = {adapters.base_name(folder) for folder in folders} - {None}
+    base = next((path for path in references if path.name in named), references[0])
+    others = ", ".join(sorted(repr(name)[:80] for name in named if name != base.name))
+    told = f"adapters are scored on {base.name}"
+    told += f"; they name {others} as their base" if others else ""
+    notes.append(Note(", ".join(folder.name for folder in folders[:3]), told))
+    return base
 
 
 def _prepare(
@@ -243,7 +264,7 @@ def _prepare(
     notes += told
     if not sets:
         why = "; ".join(f"{note.where}: {note.text}" for note in told[:3])
-        raise DoctorError(
+        raise NothingToScore(
             "no samples can be scored" + (f" ({why})" if why else ""),
             "--samples FILE names responses as JSON Lines; --tokenizer DIR where they are text",
         )
@@ -267,6 +288,7 @@ def _prepare(
         device=device,
         cache=options.cache,
         packed=packed,
+        base=_base(references, own, notes),
         notes=notes,
     )
 
@@ -339,7 +361,7 @@ def _score(work: _Work, budget: int, progress: Progress) -> None:
         sets, notes = fitting(work.sets, _bounds(work, first))
         work.notes += [note for note in notes if note not in work.notes]
         if not sets:
-            raise DoctorError(
+            raise NothingToScore(
                 "no sample fits the reference's vocabulary and context",
                 "is it the right model? --tokenizer names another tokenizer",
             )
@@ -348,14 +370,11 @@ def _score(work: _Work, budget: int, progress: Progress) -> None:
             item.tokens for item in laid for rung in ladder if _belongs(item.sets, rung)
         )
         known = [_reference(work, first, work.references[0], laid, meter, stack)]
-        if not work.has_adapters:
-            known[0].base = None
         del first
         _release(work.device)
         for path in work.references[1:]:
             loaded = models.load(path, dtype=work.dtype, device=work.device, packed=work.packed)
             known.append(_reference(work, loaded, path, laid, meter, stack))
-            known[-1].base = None
             del loaded
             _release(work.device)
         _name_apart(known)
@@ -377,8 +396,15 @@ def _bounds(work: _Work, first: models.Model) -> Bounds:
     return Bounds(min([first.rows, *rows]), min(positions, default=None))
 
 
-def _check_bounds(model: models.Model, laid: Sequence[_Laid]) -> None:
-    """Raise UnreadableWeights for a checkpoint that cannot score the samples."""
+def _check_bounds(model: models.Model, laid: Sequence[_Laid], known: Sequence[_Reference]) -> None:
+    """Raise UnreadableWeights for a checkpoint that cannot score the samples as a reference can."""
+    for reference in known:
+        fewer, more = sorted((model.head.rows, reference.head.rows))
+        if fewer < ALIKE * more:
+            raise UnreadableWeights(
+                f"its vocabulary has {model.head.rows} entries, that of {reference.name} "
+                f"{reference.head.rows}: another tokenizer"
+            )
     ids = [each for item in laid for each in item.ids]
     highest, longest = max(map(max, ids)), max(map(len, ids))
     if highest >= model.rows:
@@ -447,7 +473,7 @@ def _reference(
         floor=_floor(work, model, head, vocabulary, laid, hidden, marginals),
         hidden=hidden,
         marginals=marginals,
-        base=model,
+        base=model if path == work.base else None,
     )
 
 
@@ -561,18 +587,20 @@ def _climb(
     meter: _Meter,
 ) -> None:
     """Score the checkpoints one after the other; the next is read while one is scored."""
-    model: models.Model | None = known[0].base
+    base = next((item.base for item in known if item.base is not None), None)
+    model: models.Model | None = base
     for rung, following in zip_longest(ladder, ladder[1:]):
         inside = [item for item in laid if _belongs(item.sets, rung)]
         if not inside:
             continue
         try:
-            model = _loaded(work, rung, model, known[0].base)
-            _check_bounds(model, inside)
+            model = _loaded(work, rung, model, base)
+            _check_bounds(model, inside, known)
         except UnreadableWeights as error:
-            work.notes.append(Note(rung.path, f"not scored: {error.message}"))
+            told = error.message.removeprefix(f"{work.folder(rung).name}: ")
+            work.notes.append(Note(rung.path, f"not scored: {told}"))
             work.finished.add(rung.name)
-            model = known[0].base
+            model = base
             continue
         if following is not None:
             models.read_ahead(work.folder(following), work.root)
@@ -629,6 +657,12 @@ def _policy_rows(
             total.add(owner, position, kl, own, there)
         meter.add(rung.name, item, number)
     seconds = time.perf_counter() - began
+    if item.sets.step is not None and sums[0].compared and sums[0].gap > OTHER_MODEL:
+        text = (
+            f"the log-probabilities in {item.sets.source} are {sums[0].gap:.2g} nats/token from "
+            "its own: other weights, another base, or another temperature drew those samples"
+        )
+        work.notes.append(Note(rung.path, text))
     return [
         {
             **row(item.sets, total, reference.floor),

@@ -67,6 +67,11 @@ class Sums:
                 self.apart += float((torch.tensor(told, dtype=torch.float64) - mine).abs().sum())
                 self.compared += len(told)
 
+    @property
+    def gap(self) -> float:
+        """Mean distance of the file's own log-probabilities, nats a token; ask ``compared``."""
+        return self.apart / self.compared
+
     def mean(self, name: str) -> float:
         """Return the mean a token."""
         return float(self.by_sequence[name].sum() / self.tokens.sum())
@@ -132,7 +137,7 @@ def row(item: SampleSet, sums: Sums, floor: float) -> dict[str, Any]:
         "perplexity_reference": _perplexity(sums.mean("reference")),
         "logprob_response_policy": sums.a_response("policy"),
         "logprob_response_reference": sums.a_response("reference"),
-        "logprob_gap": sums.apart / sums.compared if sums.compared else None,
+        "logprob_gap": sums.gap if sums.compared else None,
         "kl_k1_file": _file_k1(item.sequences),
         "noise_floor": floor,
         "below_floor": bool(abs(kl) < floor),

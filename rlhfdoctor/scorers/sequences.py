@@ -96,7 +96,8 @@ def sample_sets(
         for step, scored in found:
             if step is not None:
                 by_step[step].append(scored)
-        if fixed or not known & set(by_step):
+        drawn = known & set(by_step) or (not known and 0 in by_step)
+        if fixed or not drawn:
             sets.append(SampleSet(source, part, None, tuple(item for _, item in found)))
             continue
         used = sorted(step for step in by_step if step in known or step == 0)
@@ -183,18 +184,21 @@ def _sequences(
         if row["token_ids"] is not None or row["response"] is not None:
             parts.append(("response", row["response"], row["token_ids"]))
         prompt = row["prompt_ids"]
+        if prompt is None and row["prompt"] is None:
+            told[source, "samples carry no prompt that could be read; left out"] += 1
+            continue
+        if prompt is None and encode is None and row["prompt"]:
+            told[source, _NO_TOKENIZER] += 1
+            continue
         if prompt is None and row["prompt"]:
-            if encode is None:
-                told[source, _NO_TOKENIZER] += 1
-                continue
             prompt = _ids(encode, row["prompt"])
-            told[source, _TOKENIZED] += 1
+            told[source, _PROMPT] += 1
         if not prompt:
             if specials.begin is None:
-                told[source, "samples have no prompt and the model no begin mark; left out"] += 1
+                told[source, "prompts are empty and the model has no begin mark; left out"] += 1
                 continue
             prompt = [specials.begin]
-            told[source, "samples have no prompt; scored after the model's begin mark"] += 1
+            told[source, "prompts are empty; scored after the model's begin mark"] += 1
         for part, text, ids in parts:
             if ids is None:
                 if encode is None:
@@ -202,7 +206,7 @@ def _sequences(
                     continue
                 ended = part != "response" or row["truncated"] is False
                 ids = _ended(_ids(encode, text or ""), specials.end if ended else None)
-                told[source, _ENDED if part != "response" else _TOKENIZED] += 1
+                told[source, _ENDED if ended else _TOKENIZED] += 1
             if not ids:
                 told[source, "samples are empty; left out"] += 1
                 continue
@@ -223,8 +227,12 @@ def _sequences(
 
 
 _NO_TOKENIZER = "texts carry no token ids and no tokenizer was found (--tokenizer); left out"
-_TOKENIZED = "texts carry no token ids; tokenized apart from each other, without special tokens"
-_ENDED = "answers of pairs carry no token ids; tokenized apart from the prompt, ended by its mark"
+_PROMPT = "prompts carry no token ids; their text was tokenized as it stands, without a template"
+_TOKENIZED = (
+    "responses carry no token ids; their text was tokenized apart from the prompt, and no end mark "
+    "is scored, since text does not tell whether they ended"
+)
+_ENDED = "answers carry no token ids; their text was tokenized apart and the end mark put behind it"
 
 
 def _ids(encode: Encode, text: str) -> list[int]:

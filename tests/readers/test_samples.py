@@ -169,6 +169,13 @@ def test_lists_of_the_wrong_shape_are_left_out_and_noted(
     )
 
 
+@pytest.mark.parametrize("key", ["prompt", "chosen"])
+def test_a_conversation_is_noted_as_not_understood(tmp_path: Path, key: str) -> None:
+    found = of(tmp_path, {"response": "a", key: [{"role": "user", "content": "b"}]})
+    assert getattr(found.samples[0], key) is None
+    assert f"{key}: has an unexpected shape in 1 records" in found.told
+
+
 def test_records_without_text_are_counted_and_located(tmp_path: Path) -> None:
     found = of(tmp_path, {"response": "a"}, {"prompt": "b"}, 7, {"response": 5}, {"response": "c"})
     assert [(sample.line, sample.response) for sample in found.samples] == [(1, "a"), (5, "c")]

@@ -126,6 +126,19 @@ def test_positions_are_filled_up_to_the_longest_response() -> None:
     assert by_position.rows[1] == ("checkpoint-1000", "20", "20", "20", "20", "")
 
 
+@pytest.mark.parametrize(("tokens", "shown"), [(7, "-"), (8, "20"), (None, "20")], ids=str)
+def test_a_perplexity_of_few_tokens_is_not_shown(tokens: int | None, shown: str) -> None:
+    ranges = [{**item, "tokens": tokens} for item in positions(3)]
+    run = run_of(scores=[scored(10, perplexity_by_position=ranges)])
+    assert tables(run)[1].rows == (("checkpoint-10", shown, shown),)
+
+
+def test_k1_and_k3_of_others_samples_are_not_shown() -> None:
+    table = tables(run_of(scores=[scored(10, on_policy=False)]))[0]
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    assert (row["KL/token"], row["k1"], row["k3"]) == ("0.05", "", "")
+
+
 def test_rows_of_others_samples_are_marked() -> None:
     own, others = run_of(scores=[scored(10)]), run_of(scores=[scored(10, on_policy=False)])
     assert not has_off_policy(score_rows(own))

@@ -389,6 +389,23 @@ def test_two_references_cost_one_pass_more_and_say_the_same(
     assert itself["below_floor"]
 
 
+def test_a_reference_that_is_given_twice_is_scored_once(made: dict[str, Any]) -> None:
+    base = made["folder"] / "base"
+    run = recompute(run_at(made["folder"] / "run"), [base, base / ".." / "base"], PLAIN)
+    assert [item["name"] for item in run.references] == ["base"]
+
+
+def test_a_file_of_samples_without_checkpoints_tells_of_step_0_alone(
+    made: dict[str, Any], tmp_path: Path
+) -> None:
+    samples = [{**item, "step": n % 3} for n, item in enumerate(made["samples"])]
+    write_jsonl(tmp_path / "samples.jsonl", samples)
+    run = recompute(run_at(tmp_path), [made["folder"] / "base"], PLAIN)
+    (row,) = rows(run)
+    assert (row["samples"], row["on_policy"], row["role"]) == (4, True, "reference")
+    assert "8 samples of steps 1, 2 have no checkpoint; not scored" in told(run)
+
+
 def test_references_of_one_name_are_told_apart(
     made: dict[str, Any], whole: Run, tmp_path: Path
 ) -> None:
@@ -597,7 +614,9 @@ def smaller(**changes: Any) -> Callable[[Path], None]:
             id="a damaged config",
         ),
         pytest.param(
-            smaller(vocab_size=100), "its vocabulary of 100 lacks token", id="a smaller vocabulary"
+            smaller(vocab_size=100),
+            "its vocabulary has 100 entries, that of base 300",
+            id="a smaller vocabulary",
         ),
         pytest.param(
             smaller(max_position_embeddings=8), "its 8 positions are fewer", id="fewer positions"
@@ -855,6 +874,30 @@ def test_adapters_are_scored_on_the_reference(
         assert kl > 1e-3
         assert near(row["kl_ref_token_exact"], kl)
         assert near(row["entropy_token"], float(torch.cat([each[1] for each in want]).mean()))
+
+
+@QUIET
+def test_adapters_are_put_on_the_reference_that_they_name(
+    adapters: tuple[Path, Path, dict[int, Any]], made: dict[str, Any], tmp_path: Path
+) -> None:
+    folder, base, _ = adapters
+    run, other = tmp_path / "run", made["folder"] / "run" / "checkpoint-20"
+    shutil.copytree(folder, run)
+    for config in run.glob("*/adapter_config.json"):
+        told_there = json.loads(config.read_text())
+        named = {**told_there, "base_model_name_or_path": f"elsewhere/{base.name}"}
+        config.write_text(json.dumps(named))
+    mine = recompute(run_at(run), [base], PLAIN)
+    both = recompute(run_at(run), [other, base], PLAIN)
+    for one, other_order in zip(
+        rows(mine, role="policy"), rows(both, role="policy", reference=base.name), strict=True
+    ):
+        assert near(one["kl_ref_token_exact"], other_order["kl_ref_token_exact"])
+        assert near(one["perplexity_policy"], other_order["perplexity_policy"])
+    assert f"adapters are scored on {base.name}" in told(both)
+    assert "they name" not in told(both)
+    alone = recompute(run_at(run), [other], PLAIN)
+    assert f"scored on checkpoint-20; they name '{base.name}' as their base" in told(alone)
 
 
 @QUIET

@@ -146,7 +146,9 @@ def test_text_is_tokenized_prompt_and_response_apart(encode: Any) -> None:
     assert scored.response == tuple(encode.encode(" unto them", add_special_tokens=False).ids)
     assert scored.ids == scored.prompt + scored.response
     assert told == [
-        "2 texts carry no token ids; tokenized apart from each other, without special tokens"
+        "1 prompts carry no token ids; their text was tokenized as it stands, without a template",
+        "1 responses carry no token ids; their text was tokenized apart from the prompt, and no "
+        "end mark is scored, since text does not tell whether they ended",
     ]
 
 
@@ -178,15 +180,21 @@ def test_text_without_a_tokenizer_is_left_out_and_said(row: dict[str, Any], coun
     ]
 
 
-@pytest.mark.parametrize("prompt", [{}, {"prompt": ""}, {"prompt_ids": []}], ids=str)
-def test_a_response_without_a_prompt_stands_after_the_begin_mark(prompt: dict[str, Any]) -> None:
+@pytest.mark.parametrize("prompt", [{"prompt": ""}, {"prompt_ids": []}], ids=str)
+def test_a_response_to_an_empty_prompt_stands_after_the_begin_mark(prompt: dict[str, Any]) -> None:
     row = {"token_ids": [7], **prompt}
     (found,), told = of([row])
     assert found.sequences[0].prompt == (1,)
-    assert told == ["1 samples have no prompt; scored after the model's begin mark"]
+    assert told == ["1 prompts are empty; scored after the model's begin mark"]
     nothing, told = of([row], specials=Specials())
     assert nothing == []
-    assert told == ["1 samples have no prompt and the model no begin mark; left out"]
+    assert told == ["1 prompts are empty and the model has no begin mark; left out"]
+
+
+def test_a_prompt_that_could_not_be_read_is_not_an_empty_one() -> None:
+    found, told = of([{"token_ids": [7]}, *at(None)])
+    assert shape(found) == [(None, 1)]
+    assert told == ["1 samples carry no prompt that could be read; left out"]
 
 
 @pytest.mark.parametrize("row", [{"token_ids": []}, {"response": ""}], ids=str)
@@ -212,8 +220,9 @@ def test_a_pair_is_two_sets_that_end(encode: Any) -> None:
         assert all(scored.response[-1] == 2 for scored in item.sequences)
         assert [scored.line for scored in item.sequences] == [1, 2]
     assert told == [
-        "4 answers of pairs carry no token ids; tokenized apart from the prompt, ended by its mark",
-        "2 texts carry no token ids; tokenized apart from each other, without special tokens",
+        "4 answers carry no token ids; their text was tokenized apart and the end mark put behind "
+        "it",
+        "2 prompts carry no token ids; their text was tokenized as it stands, without a template",
     ]
 
 
