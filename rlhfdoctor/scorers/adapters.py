@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -58,6 +59,7 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     if hasattr(config, "init_lora_weights"):
         config.init_lora_weights = True
     state = dict(tensors(path, trusted))
+    _check_bounds(path, config, state)
     try:
         plain = without_adapter(base)
         state = _apart_from(plain, state, getattr(config, "modules_to_save", None) or (), path.name)
@@ -81,6 +83,27 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     with torch.inference_mode():
         head = head_of(network, path.name)
     return replace(base, name=path.name, network=network, head=head, stored=stored_as(state))
+
+
+def _check_bounds(path: Path, config: Any, state: Mapping[str, Tensor]) -> None:
+    """Refuse ranks that the tensors cannot have, and patterns that could take forever to match."""
+    widest = max((max(tensor.shape, default=0) for tensor in state.values()), default=0)
+    ranks = [getattr(config, "r", 0), *(getattr(config, "rank_pattern", None) or {}).values()]
+    if any(isinstance(rank, int) and rank > widest for rank in ranks):
+        raise UnreadableWeights(f"{path.name}: rank {max(ranks)}, of tensors {widest} wide")
+    patterns = [getattr(config, name, None) for name in ("target_modules", "exclude_modules")]
+    for name in ("rank_pattern", "alpha_pattern"):
+        patterns += getattr(config, name, None) or {}
+    for pattern in patterns:
+        if isinstance(pattern, str) and (len(pattern) > LONGEST or _NESTED.search(pattern)):
+            raise UnreadableWeights(f"{path.name}: the pattern {pattern[:60]!r} is not matched")
+
+
+LONGEST = 4096
+"""Characters of a pattern of module names."""
+
+_NESTED = re.compile(r"\)[*+{]")
+"""A repeated group: what matches for ever does so by repeating what repeats."""
 
 
 def _apart_from(

@@ -64,6 +64,9 @@ transformers' attention interface. Each is compared in the tests, packed against
 
 PACKED = "rlhfdoctor_packed"
 
+FEWEST_PARTS = 1024
+"""Layers or experts that are built whatever a file holds; fused experts share a tensor."""
+
 _LIMITS = ("max_position_embeddings", "n_positions")
 
 _ENDS: ContextVar[tuple[int, ...]] = ContextVar("ends")
@@ -256,6 +259,7 @@ def load(
             f"{path.name}: transformers knows no causal language model of type {config.model_type}"
         ) from None
     state = dict(tensors(path, trusted))
+    _check_parts(path, config, len(state))
     packable = packed and _is_packable(config)
     try:
         network, info = build.from_pretrained(
@@ -276,6 +280,17 @@ def load(
         shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
         raise UnreadableWeights(f"{path.name}: {len(lacking)} weights do not fit: {shown}")
     return _model(path, network, config, dtype, device, stored_as(state), packable, None)
+
+
+def _check_parts(path: Path, config: Any, held: int) -> None:
+    """Refuse a configuration of more layers or experts than a file of ``held`` tensors can fill.
+
+    Building a million empty layers takes hours, before anything is found to be missing.
+    """
+    for name, value in config.to_dict().items():
+        counts = ("layer" in name or "expert" in name) and isinstance(value, int)
+        if counts and value > max(held, FEWEST_PARTS):
+            raise UnreadableWeights(f"{path.name}: {name} is {value}, of {held} tensors")
 
 
 def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Model:

@@ -146,6 +146,16 @@ def resized(network: Any, folder: Path) -> None:
             id="modules without tensors",
         ),
         pytest.param(changed(r=8), "does not fit", id="another rank"),
+        pytest.param(changed(r=10**9), "rank 1000000000, of tensors", id="a rank beyond memory"),
+        pytest.param(
+            changed(rank_pattern={"q_proj": 10**9}), "rank 1000000000", id="such a rank in part"
+        ),
+        pytest.param(
+            changed(target_modules="(.*a.*)+$"), "is not matched", id="a pattern without end"
+        ),
+        pytest.param(
+            changed(alpha_pattern={"(a+)*b": 3}), "is not matched", id="one among the factors"
+        ),
         pytest.param(changed(target_modules=["nothing"]), "does not fit", id="unknown modules"),
         pytest.param(changed(peft_type="NONE"), "cannot be used", id="an unknown kind of adapter"),
         pytest.param(cut_short, "does not fit", id="a tensor missing"),

@@ -306,6 +306,20 @@ def test_a_model_that_cannot_be_built_is_refused_in_one_line(
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        pytest.param("num_hidden_layers", 1_000_000, id="a million layers"),
+        pytest.param("num_hidden_layers", 1025, id="more layers than any model has"),
+    ],
+)
+def test_layers_that_no_tensor_fills_are_not_built(name: str, count: int, tmp_path: Path) -> None:
+    saved(built("llama"), tmp_path)
+    edited(tmp_path, **{name: count})
+    with pytest.raises(UnreadableWeights, match=f"{name} is {count}, of"):
+        loaded(tmp_path)
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["of a known type", "of its own type"])
 def test_code_that_lies_beside_a_model_is_never_run(known: bool, tmp_path: Path) -> None:
     network = built("llama", seed=3)
