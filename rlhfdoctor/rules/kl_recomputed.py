@@ -22,6 +22,7 @@ class Limits:
     """When the alarm rings."""
 
     ceiling: float = 1.0  # nats per token, exact
+    fewest: int = 8  # samples of the last checkpoint; with fewer it is a warning
 
 
 @rule(
@@ -41,7 +42,8 @@ def kl_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     and had diverged at 4. The reference is the one that training started from, where several were
     given and the samples of step 0 tell. A model that training did not start from and that the log
     was not measured against says nothing; one of which nobody knows says less where every
-    checkpoint is as far: the policy may have begun there. Samples that the checkpoint did not draw
+    checkpoint is as far: the policy may have begun there; so do few samples, or an interval that
+    reaches below the ceiling. Samples that the checkpoint did not draw
     count only where there are no others. [H]
 
     Remedy: as for KL002 and KL003; go back to a checkpoint below the ceiling.
@@ -64,7 +66,9 @@ def kl_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         if bad is None:
             continue
         first, last = ladder[bad], ladder[-1]
-        grew = bad > 0 or reference.started is True
+        low = last["interval_low"]
+        sure = (last["samples"] or 0) >= limits.fewest and low is not None and low > limits.ceiling
+        grew = sure and (bad > 0 or reference.started is True)
         yield Finding(
             "critical" if grew else "warning",
             (

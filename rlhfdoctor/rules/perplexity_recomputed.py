@@ -24,6 +24,7 @@ class Limits:
     """What counts as a fall."""
 
     fall: float = 0.5  # of the perplexity at step 0, else of the first checkpoint's
+    fewest: int = 8  # samples a step
 
 
 @rule(
@@ -49,7 +50,9 @@ def perplexity_recomputed(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     looked = False
     missing: list[str] = []
     for ladder in ladders(run, reference.name) if reference else ():
-        scored = [row for row in ladder if row["on_policy"]]
+        scored = [
+            row for row in ladder if row["on_policy"] and (row["samples"] or 0) >= limits.fewest
+        ]
         own = measured(scored, "perplexity_policy")
         missing += unmeasured(scored, "perplexity_policy") if scored else ()
         known = [*_start(run, reference, own[0]["samples_file"]), *own] if own else []

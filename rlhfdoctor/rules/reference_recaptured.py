@@ -50,7 +50,10 @@ def reference_recaptured(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     reference = principal(run)
     if reference is None:
         return
-    known = [measured(each, "kl_ref_token_exact") for each in ladders(run, reference.name)]
+    known = [
+        [row for row in measured(each, "kl_ref_token_exact") if row["on_policy"]]
+        for each in ladders(run, reference.name)
+    ]
     ladder = max(known, key=len, default=[])
     missing = ""
     least = limits.token if kl.metric == "kl_ref_token" else limits.response

@@ -19,6 +19,60 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+ALLOWED = (
+    "r",
+    "lora_alpha",
+    "target_modules",
+    "exclude_modules",
+    "fan_in_fan_out",
+    "bias",
+    "use_rslora",
+    "modules_to_save",
+    "layers_to_transform",
+    "layers_pattern",
+    "rank_pattern",
+    "alpha_pattern",
+    "use_dora",
+    "lora_bias",
+    "trainable_token_indices",
+)
+"""What is taken over of an adapter_config.json. Other kinds of adapters name models and modules
+that PEFT would load or import by itself; so no such file is ever given to it."""
+
+
+def _config(path: Path, trusted: Path | None) -> Any:
+    """Return a LoRA configuration of our own with what a file says of the arithmetic."""
+    from peft import LoraConfig
+
+    file = path / "adapter_config.json"
+    if not file.is_file():
+        raise UnreadableWeights(f"{path.name}: no adapter_config.json")
+    refuse_link(file, trusted)
+    try:
+        told = json.loads(file.read_bytes())
+        kind = told.get("peft_type")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise UnreadableWeights(f"{path.name}: adapter_config.json cannot be used") from error
+    if kind != "LORA":
+        raise UnreadableWeights(f"{path.name}: {repr(kind)[:60]} adapters are not scored")
+    begun = told.get("init_lora_weights", True)
+    if isinstance(begun, str) and begun not in ("gaussian", "eva", "orthogonal"):
+        raise UnreadableWeights(
+            f"{path.name}: {begun[:60]} adapters change their base; merge it first"
+        )
+    if told.get("layer_replication"):
+        raise UnreadableWeights(f"{path.name}: replicates layers of its base; merge it first")
+    known = {name: told[name] for name in ALLOWED if told.get(name) is not None}
+    _check_patterns(path, known)
+    try:
+        return LoraConfig(**known, init_lora_weights=True, inference_mode=True)
+    except Exception as error:  # whatever values that fit nothing make it raise
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UnreadableWeights(
+            f"{path.name}: adapter_config.json cannot be used ({why})"
+        ) from error
+
+
 def base_name(path: Path) -> str | None:
     """Return the last part of what an adapter names as its base; nothing is looked up by it."""
     try:
@@ -35,29 +89,10 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     The module is shared: after this, ``base`` computes with the adapter too. Raises
     UnreadableWeights for one that changes its base, or that does not live inside the layers.
     """
-    from peft import PeftConfig, get_peft_model, set_peft_model_state_dict
+    from peft import get_peft_model, set_peft_model_state_dict
 
-    if not (path / "adapter_config.json").is_file():
-        raise UnreadableWeights(f"{path.name}: no adapter_config.json")
-    refuse_link(path / "adapter_config.json", trusted)
     weight_files(path, trusted)
-    try:
-        config = PeftConfig.from_pretrained(str(path), local_files_only=True)
-    except Exception as error:  # whatever a hostile or unknown adapter_config.json makes it raise
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise UnreadableWeights(
-            f"{path.name}: adapter_config.json cannot be used ({told})"
-        ) from error
-    if config.is_prompt_learning:
-        raise UnreadableWeights(f"{path.name}: {config.peft_type} adapters are not scored")
-    begun = getattr(config, "init_lora_weights", True)
-    if isinstance(begun, str) and begun not in ("gaussian", "eva", "orthogonal"):
-        raise UnreadableWeights(f"{path.name}: {begun} adapters change their base; merge it first")
-    if getattr(config, "layer_replication", None):
-        raise UnreadableWeights(f"{path.name}: replicates layers of its base; merge it first")
-    config.inference_mode = True
-    if hasattr(config, "init_lora_weights"):
-        config.init_lora_weights = True
+    config: Any = _config(path, trusted)
     state = dict(tensors(path, trusted))
     _check_bounds(path, config, state)
     try:
@@ -91,12 +126,20 @@ def _check_bounds(path: Path, config: Any, state: Mapping[str, Tensor]) -> None:
     ranks = [getattr(config, "r", 0), *(getattr(config, "rank_pattern", None) or {}).values()]
     if any(isinstance(rank, int) and rank > widest for rank in ranks):
         raise UnreadableWeights(f"{path.name}: rank {max(ranks)}, of tensors {widest} wide")
-    patterns = [getattr(config, name, None) for name in ("target_modules", "exclude_modules")]
-    for name in ("rank_pattern", "alpha_pattern"):
-        patterns += getattr(config, name, None) or {}
-    for pattern in patterns:
-        if isinstance(pattern, str) and (len(pattern) > LONGEST or _NESTED.search(pattern)):
-            raise UnreadableWeights(f"{path.name}: the pattern {pattern[:60]!r} is not matched")
+
+
+def _check_patterns(path: Path, told: Mapping[str, Any]) -> None:
+    """Refuse names that PEFT would match as patterns, and that could take forever."""
+    texts: list[object] = []
+    for value in told.values():
+        texts += [value] if isinstance(value, str) else list(value) if _is_several(value) else []
+    for text in texts:
+        if isinstance(text, str) and (len(text) > LONGEST or _NESTED.search(text)):
+            raise UnreadableWeights(f"{path.name}: the pattern {text[:60]!r} is not matched")
+
+
+def _is_several(value: object) -> bool:
+    return isinstance(value, list | dict)
 
 
 LONGEST = 4096

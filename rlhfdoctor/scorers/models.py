@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 import inspect
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,6 +64,11 @@ PACKABLE = frozenset(
 transformers' attention interface. Each is compared in the tests, packed against one by one."""
 
 PACKED = "rlhfdoctor_packed"
+
+_SIZES = ("vocab_size", "hidden_size", "n_embd", "d_model")
+
+MOST_LABELS = 10_000
+"""Labels of a classifier that a configuration may name; each becomes an entry of two tables."""
 
 FEWEST_PARTS = 1024
 """Layers or experts that are built whatever a file holds; fused experts share a tensor."""
@@ -259,7 +265,7 @@ def load(
             f"{path.name}: transformers knows no causal language model of type {config.model_type}"
         ) from None
     state = dict(tensors(path, trusted))
-    _check_parts(path, config, len(state))
+    _check_parts(path, config, state)
     packable = packed and _is_packable(config)
     try:
         network, info = build.from_pretrained(
@@ -282,12 +288,16 @@ def load(
     return _model(path, network, config, dtype, device, stored_as(state), packable, None)
 
 
-def _check_parts(path: Path, config: Any, held: int) -> None:
-    """Refuse a configuration of more layers or experts than a file of ``held`` tensors can fill.
+def _check_parts(path: Path, config: Any, state: Mapping[str, Tensor]) -> None:
+    """Refuse a configuration of more layers, or of larger ones, than a file's tensors can fill.
 
     Building a million empty layers takes hours, before anything is found to be missing.
     """
+    held = len(state)
+    widest = max((max(tensor.shape, default=0) for tensor in state.values()), default=0)
     for name, value in config.to_dict().items():
+        if name in _SIZES and isinstance(value, int) and value > widest:
+            raise UnreadableWeights(f"{path.name}: {name} is {value}, of tensors {widest} wide")
         counts = ("layer" in name or "expert" in name) and isinstance(value, int)
         if counts and value > max(held, FEWEST_PARTS):
             raise UnreadableWeights(f"{path.name}: {name} is {value}, of {held} tensors")
@@ -338,13 +348,18 @@ def _config(path: Path, trusted: Path | None) -> Any:
         raise UnreadableWeights(f"{path.name}: no config.json")
     refuse_link(file, trusted)
     try:
+        labels = json.loads(file.read_bytes()).get("num_labels")
+        if isinstance(labels, int) and labels > MOST_LABELS:
+            raise ValueError(f"num_labels is {labels}")
         config = transformers.AutoConfig.from_pretrained(
             str(path), local_files_only=True, trust_remote_code=False
         )
     except Exception as error:  # whatever a hostile or unknown config.json makes it raise
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UnreadableWeights(f"{path.name}: config.json cannot be used ({told})") from error
-    return getattr(config, "text_config", None) or config
+    config.return_dict = True
+    inner = getattr(config, "text_config", None)
+    return inner if isinstance(inner, transformers.PreTrainedConfig) else config
 
 
 @lru_cache(maxsize=4)
@@ -456,8 +471,10 @@ def head_of(network: Any, name: str) -> Head:
     with torch.inference_mode():
         made = head.logits(hidden).float()
     loose = {torch.float64: 1e-6, torch.float32: 1e-4}.get(weight.dtype, 3e-2)
+    sound = true[torch.isfinite(true)].abs()
+    largest = float(sound.max()) if sound.numel() else 1.0
     if true.shape != made.shape or not torch.allclose(
-        true, made, rtol=loose, atol=loose * float(true.abs().max()), equal_nan=True
+        true, made, rtol=loose, atol=loose * largest, equal_nan=True
     ):
         raise UnreadableWeights(
             f"{name}: makes its logits in a way that rlhfdoctor does not know",

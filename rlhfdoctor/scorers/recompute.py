@@ -127,7 +127,7 @@ def recompute(
             try:
                 _score(work, budget, progress)
                 break
-            except (torch.OutOfMemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError) as error:
                 if not _is_out_of_memory(error):
                     raise
                 lowered = budget // 2
@@ -173,7 +173,8 @@ def _named(dtype: torch.dtype) -> str:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or "can't allocate memory" in str(error)
 
 
 def _release(device: torch.device) -> None:
@@ -247,7 +248,7 @@ def _prepare(
     own = [root / item.path for item in ladder]
     plain = [path for path in own if not (path / "tokenizer.json").is_symlink()]
     named = [options.tokenizer] if options.tokenizer else []
-    encode, found_at = tokenizer([*named, *plain, *references])
+    encode, found_at = tokenizer([*named, *references, *plain])
     if options.tokenizer and (encode is None or found_at != options.tokenizer.name):
         raise DoctorError(
             f"--tokenizer {options.tokenizer}: holds no tokenizer.json", "give a tokenizer's folder"
@@ -605,9 +606,18 @@ def _climb(
         if following is not None:
             models.read_ahead(work.folder(following), work.root)
         rows = []
-        for place, item in enumerate(laid):
-            if item in inside:
-                rows += _policy_rows(work, rung, model, known, place, item, meter)
+        try:
+            for place, item in enumerate(laid):
+                if item in inside:
+                    rows += _policy_rows(work, rung, model, known, place, item, meter)
+        except Exception as error:  # a module that was built and cannot be run
+            if _is_out_of_memory(error):
+                raise
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            work.notes.append(Note(rung.path, f"not scored: cannot be run ({why})"))
+            work.finished.add(rung.name)
+            model = base
+            continue
         work.rows += [published(found) for found in paired(rows, work.run)]
         work.stored[rung.name] = model.stored
         work.finished.add(rung.name)

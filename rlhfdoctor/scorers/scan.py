@@ -34,7 +34,7 @@ CHUNK = 1 << 22
 LORA = "lora_"
 """In the name of every LoRA matrix, and of no other tensor that PEFT writes."""
 
-ZERO_AT_START = ("lora_B", "lora_embedding_A")
+ZERO_AT_START = ("lora_B", "lora_embedding_A", "lora_E")
 """Matrices that PEFT initialises with zeros; the other one of the pair is random."""
 
 

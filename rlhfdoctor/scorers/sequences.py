@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.model import Note, Run
 from rlhfdoctor.scorers.weights import alone
 
@@ -236,7 +237,15 @@ _ENDED = "answers carry no token ids; their text was tokenized apart and the end
 
 
 def _ids(encode: Encode, text: str) -> list[int]:
-    ids: list[int] = encode.encode(text, add_special_tokens=False).ids
+    try:
+        ids: list[int] = encode.encode(text, add_special_tokens=False).ids
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a tokenizer of Rust panics past Exception
+        told = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise DoctorError(
+            f"the tokenizer cannot read a sample ({told})", "--tokenizer DIR names another"
+        ) from error
     return ids
 
 
@@ -264,7 +273,12 @@ def tokenizer(folders: Iterable[Path]) -> tuple[Encode | None, str | None]:
             from tokenizers import Tokenizer
 
             try:
-                return Tokenizer.from_file(str(file)), folder.name
+                found: Any = Tokenizer.from_file(str(file))
+                found.no_truncation()
+                found.no_padding()
+                if getattr(found.model, "dropout", None) is not None:
+                    found.model.dropout = None
+                return found, folder.name
             except Exception:  # tokenizers raises bare Exception for a file it cannot parse
                 continue
     return None, None

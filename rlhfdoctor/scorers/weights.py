@@ -33,6 +33,9 @@ ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
 """Keys under which a training script puts the weights in a dictionary of other things."""
 
+LARGEST_INDEX = 100_000_000
+"""Bytes of an index of shards; a line a tensor makes it some megabytes at most."""
+
 _DEEPEST = 4
 """Dictionaries within each other that are looked into: a pickle may hold itself."""
 
@@ -99,9 +102,11 @@ def _named(folder: Path, trusted: Path | None) -> tuple[str, list[str]]:
 
 
 def _shards(index: Path) -> list[str]:
+    if not index.is_file() or index.stat().st_size > LARGEST_INDEX:
+        raise UnreadableWeights(f"{index.parent.name}: {index.name} is no index of shards")
     try:
         named = json.loads(index.read_bytes())["weight_map"].values()
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise UnreadableWeights(f"{index.parent.name}: {index.name} is damaged") from error
     shards = sorted({str(name) for name in named})
     for name in shards:

@@ -167,3 +167,18 @@ def test_one_finding_without_a_log_is_a_collapse() -> None:
 def test_checkpoints_that_nobody_could_score_are_no_health() -> None:
     diagnosis = diagnose(run_of(scores=[scored(10, NAN, perplexity_policy=NAN)], lr=CALM))
     assert diagnosis.verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("columns", "severity"),
+    [
+        pytest.param({}, "critical", id="enough samples"),
+        pytest.param({"samples": 8}, "critical", id="just enough"),
+        pytest.param({"samples": 7}, "warning", id="too few"),
+        pytest.param({"interval_low": 1.0}, "warning", id="an interval that reaches the ceiling"),
+        pytest.param({"interval_low": None}, "warning", id="responses to one prompt alone"),
+    ],
+)
+def test_few_samples_are_a_warning(columns: dict[str, Any], severity: str) -> None:
+    run = run_of(scores=[began(), scored(10, 0.1), scored(20, 1.5, **columns)])
+    assert only("KL006", run).severity == severity

@@ -24,7 +24,13 @@ def test_a_checkpoint_that_can_be_told_from_the_reference_is_clear(kls: list[flo
     assert clear("REF006", run_of(scores=scores))
 
 
-@pytest.mark.parametrize("kl", [0.0, 9.9e-6, -3e-7])
+@pytest.mark.parametrize(("kl", "severity"), [(1e-6, "critical"), (1.1e-6, "info")], ids=str)
+def test_a_policy_that_moved_a_little_is_information(kl: float, severity: str) -> None:
+    found = only("REF006", run_of(scores=[scored(10, kl)], lr=[1.0] * 40))
+    assert (found.severity, found.alone) == (severity, severity == "critical")
+
+
+@pytest.mark.parametrize("kl", [0.0, 1e-6, -3e-7])
 @pytest.mark.parametrize("count", [1, 3])
 def test_checkpoints_that_none_can_be_told_from_it_were_never_trained(
     count: int, kl: float

@@ -171,3 +171,12 @@ def test_a_row_belongs_to_the_weights_that_sampled_it() -> None:
     assert only(
         "REF005", run_of(kl_ref_token=FALL, scores=[scored(10, 0.5), *scores], log_offset=1)
     )
+
+
+def test_a_fixed_set_says_nothing_of_a_log_of_other_prompts() -> None:
+    fixed = [
+        scored(step, 0.5, on_policy=False, samples_file="fixed.jsonl") for step in (10, 15, 30, 35)
+    ]
+    own = [scored(10, 0.5), scored(30, 0.01)]
+    found = run_of(kl_ref_token=FALL, scores=[began(), *own, *fixed])
+    assert clear("REF005", found)

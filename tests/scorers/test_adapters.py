@@ -59,14 +59,6 @@ QUIET = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning
         pytest.param(lambda: lora(**QV, use_dora=True), id="DoRA"),
         pytest.param(lambda: lora(r=4, target_modules=["embed_tokens"]), id="the embedding"),
         pytest.param(lambda: lora(**QV, trainable_token_indices=[5, 6]), id="single tokens"),
-        pytest.param(
-            lambda: peft.IA3Config(
-                task_type="CAUSAL_LM",
-                target_modules=["k_proj", "down_proj"],
-                feedforward_modules=["down_proj"],
-            ),
-            id="IA3",
-        ),
     ],
 )
 def test_an_adapter_equals_pefts_own_forward_and_leaves_its_base(
@@ -157,7 +149,14 @@ def resized(network: Any, folder: Path) -> None:
             changed(alpha_pattern={"(a+)*b": 3}), "is not matched", id="one among the factors"
         ),
         pytest.param(changed(target_modules=["nothing"]), "does not fit", id="unknown modules"),
-        pytest.param(changed(peft_type="NONE"), "cannot be used", id="an unknown kind of adapter"),
+        pytest.param(changed(peft_type="NONE"), "are not scored", id="an unknown kind of adapter"),
+        pytest.param(changed(peft_type="IA3"), "are not scored", id="another kind of adapter"),
+        pytest.param(
+            changed(peft_type="SHADOW", shadow_model="elsewhere"),
+            "are not scored",
+            id="one that names a model to load",
+        ),
+        pytest.param(changed(r="four"), "does not fit", id="a rank that is no number"),
         pytest.param(cut_short, "does not fit", id="a tensor missing"),
         pytest.param(resized, "changes its base (", id="a trained embedding beside it"),
         pytest.param(
@@ -221,3 +220,19 @@ def test_an_adapters_files_may_not_be_links_out_of_the_run(name: str, tmp_path: 
     with pytest.raises(UnreadableWeights, match="is a link to outside the run folder"):
         adapters.with_adapter(base, folder, tmp_path / "run")
     assert apart(adapters.with_adapter(base, folder), wrapped) < ERROR
+
+
+@QUIET
+def test_no_module_that_an_adapter_names_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = tmp_path / "ran"
+    package = tmp_path / "megatron"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"open({str(canary)!r}, 'w')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = built("llama", seed=3, attention_bias=True)
+    changed(megatron_config={"a": 1}, megatron_core="megatron.core")(network, tmp_path / "one")
+    base = loaded(saved(network, tmp_path / "base"))
+    assert adapters.with_adapter(base, tmp_path / "one").name == "one"
+    assert not canary.exists()

@@ -532,3 +532,42 @@ def test_the_logits_of_a_head_follow_its_temperature(tmp_path: Path) -> None:
     states = model.hidden(batches.Batch((0,), model.packable), IDS)[0]
     warm = replace(model, head=replace(model.head, temperature=2.0))
     torch.testing.assert_close(model_logits(warm, states) * 2, model_logits(model, states))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=str)
+@pytest.mark.parametrize("rows", [1, 300], ids=["a row", "all rows"])
+def test_a_head_that_is_not_finite_is_loaded_all_the_same(
+    value: float, rows: int, tmp_path: Path
+) -> None:
+    network = built("llama")
+    with torch.no_grad():
+        network.get_output_embeddings().weight[:rows] = value
+    assert loaded(saved(network, tmp_path)).head.rows == 300
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"num_labels": 10**9}, id="labels"),
+        pytest.param({"vocab_size": 10**9}, id="a vocabulary"),
+        pytest.param({"hidden_size": 10**9}, id="a width"),
+    ],
+)
+def test_what_no_tensor_fills_is_not_built(changes: dict[str, Any], tmp_path: Path) -> None:
+    saved(built("llama"), tmp_path)
+    edited(tmp_path, **changes)
+    with pytest.raises(UnreadableWeights, match=f"{next(iter(changes))} is 1000000000"):
+        loaded(tmp_path)
+
+
+@pytest.mark.parametrize("inner", [{"model_type": "llama"}, "x"], ids=["a table", "a text"])
+def test_a_config_within_a_config_that_is_none_is_refused(inner: object, tmp_path: Path) -> None:
+    edited(saved(built("llama"), tmp_path), text_config=inner)
+    with pytest.raises(UnreadableWeights, match="cannot be built"):
+        loaded(tmp_path)
+
+
+def test_a_config_that_asks_for_tuples_is_loaded(tmp_path: Path) -> None:
+    network = built("llama")
+    edited(saved(network, tmp_path), return_dict=False)
+    assert apart(loaded(tmp_path), network) < ERROR

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.model import Note, Run
 from rlhfdoctor.scorers.sequences import (
     Bounds,
@@ -337,3 +340,24 @@ def test_a_folder_without_a_usable_tokenizer_is_passed_over(tmp_path: Any) -> No
     assert where == "base"
     assert found is not None
     assert found.get_vocab_size(with_added_tokens=True) == 1024
+
+
+def test_a_tokenizer_that_cuts_and_pads_does_neither_here(encode: Any, tmp_path: Path) -> None:
+    cutting = type(encode).from_str(encode.to_str())
+    cutting.enable_truncation(3)
+    cutting.enable_padding(length=40)
+    cutting.save(str(tmp_path / "tokenizer.json"))
+    found, _ = tokenizer([tmp_path])
+    assert found is not None
+    text = "And he said unto them, Go ye into all the world"
+    assert found.encode(text).ids == encode.encode(text).ids
+
+
+def test_a_tokenizer_that_panics_is_an_error(encode: Any, tmp_path: Path) -> None:
+    told = json.loads(encode.to_str())
+    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}
+    told["pre_tokenizer"] = {**pattern, "invert": False}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(told))
+    found, _ = tokenizer([tmp_path])
+    with pytest.raises(DoctorError, match="the tokenizer cannot read a sample"):
+        of([{"prompt_ids": [5], "response": "a" * 40 + "b"}], encode=found)

@@ -327,3 +327,10 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
     assert next(found)[0] == "a.weight"
     with pytest.raises(UnreadableWeights):
         next(found)
+
+
+def test_an_index_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    os.mkfifo(tmp_path / "model.safetensors.index.json")
+    with pytest.raises(UnreadableWeights, match="is no index of shards"):
+        list(tensors(tmp_path))
