@@ -25,6 +25,11 @@ class BadProfile(DoctorError):
     """A profile or a ``--set`` names a rule or a limit that does not exist, or a wrong type."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "; did you mean X?" where a known word is close (difflib's ratio), else nothing."""
     import difflib

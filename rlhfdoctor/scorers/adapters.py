@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from rlhfdoctor.errors import first_line
 from rlhfdoctor.scorers.models import Model, head_of, stored_as
 from rlhfdoctor.scorers.weights import UnreadableWeights, refuse_link, tensors, weight_files
 
@@ -44,15 +45,8 @@ def _config(path: Path, trusted: Path | None) -> Any:
     """Return a LoRA configuration of our own with what a file says of the arithmetic."""
     from peft import LoraConfig
 
-    file = path / "adapter_config.json"
-    if not file.is_file():
-        raise UnreadableWeights(f"{path.name}: no adapter_config.json")
-    refuse_link(file, trusted)
-    try:
-        told = json.loads(file.read_bytes())
-        kind = told.get("peft_type")
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise UnreadableWeights(f"{path.name}: adapter_config.json cannot be used") from error
+    told = _told(path, trusted)
+    kind = told.get("peft_type")
     if kind != "LORA":
         raise UnreadableWeights(f"{path.name}: {repr(kind)[:60]} adapters are not scored")
     begun = told.get("init_lora_weights", True)
@@ -67,18 +61,32 @@ def _config(path: Path, trusted: Path | None) -> Any:
     try:
         return LoraConfig(**known, init_lora_weights=True, inference_mode=True)
     except Exception as error:  # whatever values that fit nothing make it raise
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        why = first_line(error)
         raise UnreadableWeights(
             f"{path.name}: adapter_config.json cannot be used ({why})"
         ) from error
 
 
-def base_name(path: Path) -> str | None:
+def _told(path: Path, trusted: Path | None) -> Mapping[str, Any]:
+    """Read an adapter_config.json; nothing but a regular file is opened."""
+    file = path / "adapter_config.json"
+    if not file.is_file():
+        raise UnreadableWeights(f"{path.name}: no adapter_config.json")
+    refuse_link(file, trusted)
+    try:
+        told = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnreadableWeights(f"{path.name}: adapter_config.json cannot be used") from error
+    if not isinstance(told, dict):
+        raise UnreadableWeights(f"{path.name}: adapter_config.json cannot be used")
+    return told
+
+
+def base_name(path: Path, trusted: Path | None = None) -> str | None:
     """Return the last part of what an adapter names as its base; nothing is looked up by it."""
     try:
-        told = json.loads((path / "adapter_config.json").read_bytes())
-        named = told.get("base_model_name_or_path")
-    except (OSError, ValueError, AttributeError, RecursionError):
+        named = _told(path, trusted).get("base_model_name_or_path")
+    except UnreadableWeights:
         return None
     return named.rstrip("/").rpartition("/")[2] if isinstance(named, str) and named else None
 
@@ -94,8 +102,8 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     weight_files(path, trusted)
     config: Any = _config(path, trusted)
     state = dict(tensors(path, trusted))
-    _check_bounds(path, config, state)
     try:
+        _check_ranks(path, config, state)
         plain = without_adapter(base)
         state = _apart_from(plain, state, getattr(config, "modules_to_save", None) or (), path.name)
         with warnings.catch_warnings():
@@ -109,7 +117,7 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     except (UnreadableWeights, torch.OutOfMemoryError):
         raise
     except Exception as error:  # whatever an adapter of another base makes PEFT raise
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{path.name}: adapter does not fit the base ({told})") from error
     wrapped.eval().requires_grad_(False)
     network = wrapped.get_base_model()
@@ -120,12 +128,12 @@ def with_adapter(base: Model, path: Path, trusted: Path | None = None) -> Model:
     return replace(base, name=path.name, network=network, head=head, stored=stored_as(state))
 
 
-def _check_bounds(path: Path, config: Any, state: Mapping[str, Tensor]) -> None:
-    """Refuse ranks that the tensors cannot have, and patterns that could take forever to match."""
+def _check_ranks(path: Path, config: Any, state: Mapping[str, Tensor]) -> None:
+    """Refuse ranks that the tensors cannot have: matrices of them would be made first."""
     widest = max((max(tensor.shape, default=0) for tensor in state.values()), default=0)
-    ranks = [getattr(config, "r", 0), *(getattr(config, "rank_pattern", None) or {}).values()]
-    if any(isinstance(rank, int) and rank > widest for rank in ranks):
-        raise UnreadableWeights(f"{path.name}: rank {max(ranks)}, of tensors {widest} wide")
+    for rank in (config.r, *config.rank_pattern.values()):
+        if isinstance(rank, int) and rank > widest:
+            raise UnreadableWeights(f"{path.name}: rank {rank}, of tensors {widest} wide")
 
 
 def _check_patterns(path: Path, told: Mapping[str, Any]) -> None:

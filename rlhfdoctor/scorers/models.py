@@ -24,7 +24,7 @@ import torch
 import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.errors import DoctorError, first_line
 from rlhfdoctor.scorers.batches import Batch
 from rlhfdoctor.scorers.kernel import Head
 from rlhfdoctor.scorers.weights import (
@@ -279,7 +279,7 @@ def load(
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a hostile or unfitting config.json makes it raise
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{path.name}: cannot be built ({told})") from error
     lacking = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
     if lacking:
@@ -320,7 +320,7 @@ def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Model:
     except (UnreadableWeights, torch.OutOfMemoryError):
         raise
     except Exception as error:  # transformers and gguf raise nearly anything for a damaged file
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{path.name}: cannot be read as GGUF ({told})") from error
     packable = _is_packable(network.config)
     if packable:
@@ -355,7 +355,7 @@ def _config(path: Path, trusted: Path | None) -> Any:
             str(path), local_files_only=True, trust_remote_code=False
         )
     except Exception as error:  # whatever a hostile or unknown config.json makes it raise
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{path.name}: config.json cannot be used ({told})") from error
     config.return_dict = True
     inner = getattr(config, "text_config", None)
@@ -371,7 +371,7 @@ def _gguf_config(path: Path) -> Any:
                 folder, gguf_file=path.name, local_files_only=True, trust_remote_code=False
             )
     except Exception as error:  # transformers and gguf raise nearly anything for a damaged file
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{path.name}: cannot be read as GGUF ({told})") from error
 
 

@@ -24,7 +24,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.errors import DoctorError, first_line
 from rlhfdoctor.model import Checkpoint, Note, Run
 from rlhfdoctor.scorers import adapters, batches, models
 from rlhfdoctor.scorers.batches import Batch
@@ -155,7 +155,7 @@ def _device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        told = str(error).splitlines()[0][:200]
+        told = first_line(error)
         raise DoctorError(f"--device {name}: {told}", "--device cpu, or --device cuda") from error
     return device
 
@@ -213,7 +213,9 @@ class _Work:
         return self.root / checkpoint.path
 
 
-def _base(references: Sequence[Path], own: Sequence[Path], notes: list[Note]) -> Path | None:
+def _base(
+    references: Sequence[Path], own: Sequence[Path], trusted: Path, notes: list[Note]
+) -> Path | None:
     """Return the reference that the run's adapters are put on, and say which; None without any.
 
     The one that they name as their base, else the first. Nothing is loaded by that name.
@@ -221,7 +223,7 @@ def _base(references: Sequence[Path], own: Sequence[Path], notes: list[Note]) ->
     folders = [folder for folder in own if is_adapter(folder)]
     if not folders:
         return None
-    named = {adapters.base_name(folder) for folder in folders} - {None}
+    named = {adapters.base_name(folder, trusted) for folder in folders} - {None}
     base = next((path for path in references if path.name in named), references[0])
     others = ", ".join(sorted(repr(name)[:80] for name in named if name != base.name))
     told = f"adapters are scored on {base.name}"
@@ -289,7 +291,7 @@ def _prepare(
         device=device,
         cache=options.cache,
         packed=packed,
-        base=_base(references, own, notes),
+        base=_base(references, own, root, notes),
         notes=notes,
     )
 
@@ -507,7 +509,7 @@ class _Shelf:
                 str(Path(folder) / "hidden"), shared=True, size=tokens * width, dtype=work.dtype
             )
         except (OSError, RuntimeError) as error:
-            told = str(error).splitlines()[0][:200]
+            told = first_line(error)
             raise DoctorError(
                 f"cannot keep {size / 1e9:.1f} GB of hidden states on disk: {told}",
                 "--cache names a folder with room, --max-samples scores fewer",
@@ -594,33 +596,29 @@ def _climb(
         inside = [item for item in laid if _belongs(item.sets, rung)]
         if not inside:
             continue
+        rows: list[dict[str, Any]] = []
+        why = None
         try:
             model = _loaded(work, rung, model, base)
             _check_bounds(model, inside, known)
-        except UnreadableWeights as error:
-            told = error.message.removeprefix(f"{work.folder(rung).name}: ")
-            work.notes.append(Note(rung.path, f"not scored: {told}"))
-            work.finished.add(rung.name)
-            model = base
-            continue
-        if following is not None:
-            models.read_ahead(work.folder(following), work.root)
-        rows = []
-        try:
+            if following is not None:
+                models.read_ahead(work.folder(following), work.root)
             for place, item in enumerate(laid):
                 if item in inside:
                     rows += _policy_rows(work, rung, model, known, place, item, meter)
+            work.stored[rung.name] = model.stored
+        except UnreadableWeights as error:
+            why = error.message.removeprefix(f"{work.folder(rung).name}: ")
         except Exception as error:  # a module that was built and cannot be run
             if _is_out_of_memory(error):
                 raise
-            why = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            work.notes.append(Note(rung.path, f"not scored: cannot be run ({why})"))
-            work.finished.add(rung.name)
+            why = f"cannot be run ({first_line(error)})"
+        work.finished.add(rung.name)
+        if why is not None:
+            work.notes.append(Note(rung.path, f"not scored: {why}"))
             model = base
             continue
         work.rows += [published(found) for found in paired(rows, work.run)]
-        work.stored[rung.name] = model.stored
-        work.finished.add(rung.name)
 
 
 def _loaded(
@@ -755,7 +753,6 @@ def _note_stored(work: _Work, known: Sequence[_Reference]) -> None:
         if other:
             text = (
                 f"stored as {reference.stored}, checkpoints as {', '.join(other)}; both compute in "
-                f"{str(work.dtype).removeprefix('torch.')}, and a KL holds the difference of their "
-                "rounding"
+                f"{_named(work.dtype)}, and a KL holds the difference of their rounding"
             )
             work.notes.append(Note(reference.name, text))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.errors import DoctorError, first_line
 from rlhfdoctor.model import Note, Run
 from rlhfdoctor.scorers.weights import alone
 
@@ -242,7 +242,7 @@ def _ids(encode: Encode, text: str) -> list[int]:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a tokenizer of Rust panics past Exception
-        told = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise DoctorError(
             f"the tokenizer cannot read a sample ({told})", "--tokenizer DIR names another"
         ) from error

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.errors import DoctorError, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -128,12 +128,11 @@ def tensors(folder: Path, trusted: Path | None = None) -> Iterator[tuple[str, Te
 
     Raises UnreadableWeights for a damaged file or one that holds more than tensors.
     """
-    form, files = weight_files(folder, trusted)
-    for file in files:
+    for file in weight_files(folder, trusted)[1]:
         if file.suffix == ".safetensors":
             yield from _safetensors(file)
         else:
-            yield from _torch(file, form)
+            yield from _torch(file)
 
 
 def _safetensors(file: Path) -> Iterator[tuple[str, Tensor]]:
@@ -144,11 +143,11 @@ def _safetensors(file: Path) -> Iterator[tuple[str, Tensor]]:
             for name in sorted(opened.keys()):
                 yield name, opened.get_tensor(name)
     except (SafetensorError, OSError, ValueError) as error:
-        told = str(error).splitlines()[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{file.parent.name}: {file.name} is damaged ({told})") from error
 
 
-def _torch(file: Path, form: str) -> Iterator[tuple[str, Tensor]]:
+def _torch(file: Path) -> Iterator[tuple[str, Tensor]]:
     import torch
 
     try:
@@ -161,7 +160,7 @@ def _torch(file: Path, form: str) -> Iterator[tuple[str, Tensor]]:
             f"{file.parent.name}: {file.name} holds more than tensors ({foreign}); not executed"
         ) from error
     except Exception as error:  # a damaged pickle makes torch raise nearly anything
-        told = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error)
         raise UnreadableWeights(f"{file.parent.name}: {file.name} is damaged ({told})") from error
     found = _weights(loaded)
     if not found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,8 @@ def test_no_module_that_an_adapter_names_is_imported(
     base = loaded(saved(network, tmp_path / "base"))
     assert adapters.with_adapter(base, tmp_path / "one").name == "one"
     assert not canary.exists()
+
+
+def test_an_adapter_config_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "adapter_config.json")
+    assert adapters.base_name(tmp_path) is None
