@@ -16,6 +16,7 @@ from pathlib import Path
 from rlhfdoctor import registry
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import HEAD_BYTES, Reader
+from rlhfdoctor.readers._open import bare, opened
 
 CONTAINERS = frozenset(
     {"logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs", "runs"}
@@ -72,20 +73,21 @@ def claim(path: Path) -> Claim | None:
     try:
         mode = path.stat().st_mode
         folder = stat.S_ISDIR(mode)
-        named = [item for item in _readers() if item.folder == folder and item.named(path.name)]
+        called = path.name if folder else bare(path.name)
+        named = [item for item in _readers() if item.folder == folder and item.named(called)]
         if not named:
             return None
         if not folder and not stat.S_ISREG(mode):
             return Claim(path, name, None, "is no regular file; not read")
         head = b""
         if not folder:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 head = file.read(HEAD_BYTES)
     except OSError as error:
         return _broken(path, f"cannot be opened ({error.strerror}); not read")
     if not folder and not head:
         return _broken(path, "is empty; nothing was read")
-    claiming = [item for item in named if item.claims(path.name, head)]
+    claiming = [item for item in named if item.claims(called, head)]
     if len(claiming) == 1:
         return Claim(path, name, claiming[0])
     if claiming:
@@ -105,7 +107,7 @@ def _readers() -> tuple[Reader, ...]:
 
 def _broken(path: Path, reason: str) -> Claim | None:
     """Return a claim without a reader where the name alone tells that the file is a log."""
-    promised = any(reader.promises(path.name) for reader in _readers())
+    promised = any(reader.promises(bare(path.name)) for reader in _readers())
     return Claim(path, shown(Path(path.name)), None, reason) if promised else None
 
 

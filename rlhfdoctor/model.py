@@ -54,7 +54,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One logged row, under the keys that the trainer wrote."""
+    """One logged row, under the keys that the trainer wrote.
+
+    others: keys that the row carried besides its values: those of the step and the epoch, and
+    those without a number. They tell trainers apart.
+    """
 
     values: Mapping[str, float]
     step: int | None
@@ -63,6 +67,7 @@ class Row:
     rank: int | None = None
     line: int | None = None
     wall_time: float | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

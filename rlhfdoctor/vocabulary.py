@@ -164,9 +164,16 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "reference_model": ("ref_model", "reference_model", "ref_model_path", "sft_model_path"),
     "gpus": ("num_gpus", "n_gpus", "world_size"),
     "seed": ("seed",),
+    "framework": (),
+    "framework_version": (),
     "updates_done": (),
+    "ended_with": (),
 }
-"""Names of configuration values, and the keys under which the frameworks write them."""
+"""Names of configuration values, and the keys under which the frameworks write them.
+
+framework, framework_version: as a program names itself in a banner, a file or a model card.
+ended_with: the last exception that a console log shows ("RuntimeError: CUDA error").
+"""
 
 ALGORITHMS = ("PPO", "GRPO", "RLOO", "DPO", "KTO", "ORPO", "CPO", "SimPO", "IPO", "REINFORCE")
 """Algorithm names as reports print them."""

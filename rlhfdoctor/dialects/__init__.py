@@ -7,11 +7,23 @@ together. Adding one means adding a file that defines a ``Dialect``; nothing els
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.vocabulary import METRICS
+
+Arithmetic = Callable[..., Any]
+"""Arithmetic that works on numbers and on columns alike: + - * / **, and methods of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What must be done to every logged value before it is what its name says, and why."""
+
+    text: str
+    apply: Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,7 @@ class Key:
     estimator: str | None = None
     reduction: str | None = None
     unit: str | None = None
+    correction: Correction | None = None
 
     def __post_init__(self) -> None:
         """Refuse a name that the vocabulary does not know."""
@@ -30,10 +43,44 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """A metric that no key holds, worked out of the keys of one row and of settings.
+
+    of: the logged keys, then settings: names of ``vocabulary.SETTINGS`` with a numeric value;
+    ``compute`` gets the keys as columns and the settings as numbers, in that order. Without one of
+    them nothing is worked out. estimate: an approximation, shown and never judged by a band.
+    """
+
+    meaning: Key
+    of: tuple[str, ...]
+    compute: Arithmetic
+    text: str
+    settings: tuple[str, ...] = ()
+    estimate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A version since which keys mean something else.
+
+    Where the version is not told, a key that only one side writes tells it: ``newer`` and
+    ``older``. Where nothing tells, the dialect's own ``keys`` hold, which must fit both.
+    """
+
+    since: str
+    before: Mapping[str, Key]
+    after: Mapping[str, Key]
+    newer: frozenset[str] = frozenset()
+    older: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """The keys of one trainer.
 
     marks: alternative sets of keys; one set present in full recognises the trainer.
+    told: the marks are another trainer's too; it is this one only where the run says so (a banner,
+    a configuration).
     strangers: keys whose presence says that another trainer wrote the log.
     rivals: algorithms that write the same marks with other meanings; a configuration that names
     one rules the dialect out.
@@ -52,7 +99,23 @@ class Dialect:
     rivals: frozenset[str] = frozenset()
     patterns: Mapping[str, Key] = field(default_factory=dict)
     never_negative: frozenset[str] = frozenset()
+    derived: tuple[Derived, ...] = ()
+    changes: tuple[Change, ...] = ()
+    told: bool = False
     log_offset: int = 0
+
+    def at(self, version: str | None, keys: frozenset[str]) -> Dialect:
+        """Return the dialect as a version speaks it; ``keys``: what the log holds."""
+        spoken = dict(self.keys)
+        for change in self.changes:
+            newer: bool | None = None
+            if version is not None:
+                newer = _numbers(version) >= _numbers(change.since)
+            elif bool(keys & change.newer) != bool(keys & change.older):
+                newer = bool(keys & change.newer)
+            if newer is not None:
+                spoken.update(change.after if newer else change.before)
+        return replace(self, keys=spoken)
 
     def meaning(self, key: str) -> tuple[str, Key] | None:
         """Return the column name and meaning of a logged key, or None where it is not known."""
@@ -78,10 +141,12 @@ def choose(
     negative: frozenset[str],
     algorithm: str | None,
     fallback: Dialect,
+    framework: str | None = None,
 ) -> Dialect:
     """Choose the dialect of a log by its keys; never "first match wins".
 
-    ``negative``: keys with a negative value. ``algorithm``: the one that the configuration names.
+    ``negative``: keys with a negative value. ``algorithm`` and ``framework``: what the
+    configuration, or a program's own words in a log, name.
     Of several candidates the one whose marks include the others' is taken. Equal marks are the
     same log written by several trainers: a value that one of them cannot write rules it out, a
     configuration that names one of them decides, and otherwise the shared meaning is taken. Raises
@@ -89,7 +154,11 @@ def choose(
     """
     found = {dialect.name: dialect.matched(keys) for dialect in dialects}
     candidates = [
-        dialect for dialect in dialects if found[dialect.name] and algorithm not in dialect.rivals
+        dialect
+        for dialect in dialects
+        if found[dialect.name]
+        and algorithm not in dialect.rivals
+        and (not dialect.told or dialect.framework == framework)
     ]
     if not candidates:
         return fallback
@@ -98,6 +167,7 @@ def choose(
         for dialect in candidates
         if not any(found[dialect.name] < found[other.name] for other in candidates)
     ]
+    widest = [item for item in widest if item.framework == framework] or widest
     marks = {found[dialect.name] for dialect in widest}
     if len(marks) > 1:
         names = ", ".join(sorted(dialect.name for dialect in widest))
@@ -131,6 +201,10 @@ def shared(dialects: list[Dialect]) -> Dialect:
             log_offset=first.log_offset if first.log_offset == other.log_offset else 0,
         )
     return first
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _either(one: str | None, other: str | None) -> str | None:

@@ -13,6 +13,7 @@ from typing import Literal
 import orjson
 
 from rlhfdoctor.model import Note, Row
+from rlhfdoctor.readers._open import fault_of, opened
 
 STEP_KEYS = (
     "step",
@@ -27,6 +28,9 @@ STEP_KEYS = (
     "train/step",
 )
 """Keys that count a run's steps, the most explicit first."""
+
+PROGRESS_KEYS = ("global_step/max_steps", "iteration", "current_steps")
+"""Keys that may hold the step and the last one as text: "5/100" (ms-swift, Megatron)."""
 
 EPOCH_KEYS = ("epoch", "train/epoch", "training/epoch")
 
@@ -50,6 +54,7 @@ LARGEST_STEP = 2**53
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(r"(?P<nan>[+-]?nan)|(?P<sign>[+-]?)inf(inity)?", re.IGNORECASE)
+_PROGRESS = re.compile(r"(\d+)\s*/\s*(\d+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TEXT_FIELD = re.compile(
     rb'"(%s)"\s*:\s*["\[]' % "|".join((*TEXT_KEYS, "chosen")).encode(), re.ASCII
@@ -147,22 +152,27 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
     """Make a row of one logged record; count the keys whose values are no numbers in ``refused``.
 
     It is an evaluation row where every metric carries the ``eval_`` or ``eval/`` prefix. A step
-    that is no whole number is treated as absent.
+    that is no whole number is treated as absent; "5/100" is step 5 of ``max_steps`` 100.
     """
     values: dict[str, float] = {}
+    others: list[str] = []
     for key, value in flatten(record):
         if value is None:
             continue
         as_number = number(value)
         name = key if key.isascii() else clean(key)
-        if as_number is None:
-            refused[name] += 1
-        else:
+        if as_number is not None:
             values[name] = as_number
+            continue
+        others.append(name)
+        progress = _PROGRESS.fullmatch(value) if isinstance(value, str) else None
+        if progress and key in PROGRESS_KEYS:
+            values["step"], values["max_steps"] = float(progress[1]), float(progress[2])
+        else:
+            refused[name] += 1
     step = _first(values, STEP_KEYS)
     epoch = _first(values, EPOCH_KEYS)
-    for key in (*STEP_KEYS, *EPOCH_KEYS):
-        values.pop(key, None)
+    counted = [key for key in (*STEP_KEYS, *EPOCH_KEYS) if values.pop(key, None) is not None]
     evaluation = bool(values) and all(key.startswith(("eval_", "eval/")) for key in values)
     return Row(
         values=values,
@@ -170,6 +180,7 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
         epoch=epoch,
         split="eval" if evaluation else "train",
         line=line,
+        others=(*others, *counted),
     )
 
 
@@ -197,12 +208,12 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
     A line that is no JSON becomes a note with its number; the last line of a file that was cut
     while it was written is named as such.
     """
-    with path.open("rb") as file:
-        if file.read(64).lstrip()[:1] == b"[":
-            file.seek(0)
+    with opened(path) as file:
+        if file.peek(64)[:64].lstrip()[:1] == b"[":
             yield from _array(path, file.read())
+            if fault := fault_of(file):
+                yield Note(path.name, fault, left_out=1)
             return
-        file.seek(0)
         bad: list[int] = []
         ended = True
         last = 0
@@ -214,6 +225,9 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
                 yield last, loads(line)
             except ValueError:
                 bad.append(last)
+        fault = fault_of(file)
+    if fault:
+        yield Note(path.name, fault, left_out=1)
     if bad and bad[-1] == last and not ended:
         where = f"{path.name}:{bad.pop()}"
         yield Note(where, "last line is cut; the file ends inside a record", left_out=1)

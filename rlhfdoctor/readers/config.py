@@ -8,6 +8,7 @@ from pathlib import Path
 from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import Item, reader
 from rlhfdoctor.readers._json import LARGEST_STEP, clean, flatten, loads, number
+from rlhfdoctor.readers._open import contents
 from rlhfdoctor.vocabulary import ALGORITHMS, SETTINGS
 
 
@@ -18,7 +19,7 @@ def config(path: Path) -> Iterator[Item]:
     The algorithm is also taken from any value that is nothing but an algorithm's name.
     """
     try:
-        record = loads(path.read_bytes())
+        record = loads(contents(path))
     except ValueError as error:
         yield Note(path.name, f"no valid JSON ({error}); nothing was read")
         return

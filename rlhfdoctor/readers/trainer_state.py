@@ -17,6 +17,7 @@ from rlhfdoctor.readers._json import (
     row,
     salvage,
 )
+from rlhfdoctor.readers._open import contents
 
 _SETTINGS = {
     "max_steps": "planned_steps",
@@ -35,7 +36,7 @@ def trainer_state(path: Path) -> Iterator[Item]:
     modification times do not survive a clone. The rows carry no line numbers: the whole file is
     usually one record. Of a file that was cut, the rows before the cut are kept.
     """
-    text = path.read_bytes()
+    text = contents(path)
     try:
         state = loads(text)
     except ValueError as error:

@@ -1,0 +1,87 @@
+"""Open a file for reading, unpacked where it is gzip or zstd: by its magic, not by its name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MOST_UNPACKED = 8 * 2**30
+"""Bytes after which a packed file is no longer unpacked: no log is so long, and a bomb may be."""
+
+PACKED = (".gz", ".gzip", ".zst", ".zstd")
+"""Suffixes that packing adds to a name."""
+
+
+class _Packed(Protocol):
+    def read1(self, size: int = ..., /) -> bytes: ...
+
+
+class _Unpacked(io.RawIOBase):
+    """What is inside a packed file, up to where it is damaged: ``fault`` says what is wrong."""
+
+    def __init__(self, packed: _Packed) -> None:
+        self._packed = packed
+        self._count = 0
+        self.fault: str | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self.fault:
+            return 0
+        try:
+            found = self._packed.read1(len(buffer))
+        except (EOFError, OSError, zlib.error, zstd.ZstdError) as error:
+            self.fault = f"is packed and damaged or cut ({error})"
+            return 0
+        self._count += len(found)
+        if self._count > MOST_UNPACKED:
+            self.fault = f"unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB; the rest is unread"
+            return 0
+        buffer[: len(found)] = found
+        return len(found)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file to read its bytes, unpacked. Raises OSError where it cannot be opened.
+
+    A packed file that is damaged ends where the damage is; ``fault_of`` then says what is wrong.
+    """
+    with path.open("rb") as file:
+        magic = file.peek(4)[:4]
+        if magic[:2] == b"\x1f\x8b":
+            yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file)))
+        elif magic == b"\x28\xb5\x2f\xfd":
+            yield io.BufferedReader(_Unpacked(zstd.ZstdFile(file)))
+        else:
+            yield file
+
+
+def fault_of(file: io.BufferedReader) -> str | None:
+    """Say why a packed file could not be read to its end; None where it was, or is not packed."""
+    return file.raw.fault if isinstance(file.raw, _Unpacked) else None
+
+
+def contents(path: Path) -> bytes:
+    """Return a file's bytes, unpacked; of a damaged packed file those before the damage."""
+    with opened(path) as file:
+        return file.read()
+
+
+def bare(name: str) -> str:
+    """Return a file's name without the suffix that packing added."""
+    suffix = next((item for item in PACKED if name.lower().endswith(item)), "")
+    return name[: len(name) - len(suffix)]
