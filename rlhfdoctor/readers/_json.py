@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import orjson
 
-from rlhfdoctor.model import Note, Row
+from rlhfdoctor.model import Note, Row, Rows
 from rlhfdoctor.readers._open import fault_of, opened
 
 STEP_KEYS = (
@@ -31,6 +32,9 @@ STEP_KEYS = (
 
 PROGRESS_KEYS = ("global_step/max_steps", "iteration", "current_steps")
 """Keys that may hold the step and the last one as text: "5/100" (ms-swift, Megatron)."""
+
+RANK_KEYS = ("rank", "local_rank", "process_index")
+"""Keys that say which process of several logged a row."""
 
 EPOCH_KEYS = ("epoch", "train/epoch", "training/epoch")
 
@@ -52,6 +56,11 @@ DEEPEST = 32
 LARGEST_STEP = 2**53
 """Steps from here on are no steps; a float cannot count them."""
 
+BLOCK_ROWS = 8192
+"""Records that are made into rows at once."""
+
+_COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, *RANK_KEYS))
+_NUMBERS = {int, float}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(r"(?P<nan>[+-]?nan)|(?P<sign>[+-]?)inf(inity)?", re.IGNORECASE)
 _PROGRESS = re.compile(r"(\d+)\s*/\s*(\d+)")
@@ -154,34 +163,116 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
     It is an evaluation row where every metric carries the ``eval_`` or ``eval/`` prefix. A step
     that is no whole number is treated as absent; "5/100" is step 5 of ``max_steps`` 100.
     """
-    values: dict[str, float] = {}
-    others: list[str] = []
-    for key, value in flatten(record):
-        if value is None:
-            continue
-        as_number = number(value)
-        name = key if key.isascii() else clean(key)
-        if as_number is not None:
-            values[name] = as_number
-            continue
-        others.append(name)
-        progress = _PROGRESS.fullmatch(value) if isinstance(value, str) else None
-        if progress and key in PROGRESS_KEYS:
-            values["step"], values["max_steps"] = float(progress[1]), float(progress[2])
-        else:
-            refused[name] += 1
-    step = _first(values, STEP_KEYS)
-    epoch = _first(values, EPOCH_KEYS)
-    counted = [key for key in (*STEP_KEYS, *EPOCH_KEYS) if values.pop(key, None) is not None]
-    evaluation = bool(values) and all(key.startswith(("eval_", "eval/")) for key in values)
+    made = rows([(line, record)], refused)
     return Row(
-        values=values,
-        step=whole(step),
-        epoch=epoch,
-        split="eval" if evaluation else "train",
+        values={key: column[0] for _, table in made.tables for key, column in table.items()},
+        step=made.steps[0],
+        epoch=made.epochs[0],
+        split="eval" if made.evals[0] else "train",
+        rank=made.ranks[0],
         line=line,
-        others=(*others, *counted),
+        others=tuple(sorted(made.others)),
     )
+
+
+def rows(records: Sequence[tuple[int | None, Mapping[str, object]]], refused: Counter[str]) -> Rows:
+    """Make rows of many logged records, each with its line, as ``row`` does of one."""
+    block = _Block(len(records), refused)
+    shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, (_, record) in enumerate(records):
+        shapes[tuple(record)].append(place)
+    for shape, places in shapes.items():
+        columns = list(zip(*(records[place][1].values() for place in places), strict=True))
+        if not any(dict in map(type, column) for column in columns):
+            block.add(shape, places, columns)
+            continue
+        nested: dict[tuple[str, ...], list[tuple[int, dict[str, object]]]] = defaultdict(list)
+        for place in places:
+            leaves = dict(flatten(records[place][1]))
+            nested[tuple(leaves)].append((place, leaves))
+        for keys, found in nested.items():
+            columns = list(zip(*(leaves.values() for _, leaves in found), strict=True))
+            block.add(keys, [place for place, _ in found], columns)
+    return Rows(
+        steps=[whole(_first(told, STEP_KEYS)) for told in block.counters],
+        epochs=[_first(told, EPOCH_KEYS) for told in block.counters],
+        ranks=[whole(_first(told, RANK_KEYS)) for told in block.counters],
+        lines=[line for line, _ in records],
+        evals=block.evaluations(),
+        tables=block.tables,
+        others=frozenset(block.others),
+    )
+
+
+class _Block:
+    """The columns of many records while they are gathered, shape by shape."""
+
+    def __init__(self, count: int, refused: Counter[str]) -> None:
+        self.refused = refused
+        self.counters: list[dict[str, float]] = [{} for _ in range(count)]
+        self.tables: list[tuple[Sequence[int], dict[str, Sequence[float]]]] = []
+        self.others: set[str] = set()
+
+    def add(
+        self, shape: Sequence[str], places: list[int], columns: Sequence[Sequence[object]]
+    ) -> None:
+        """Take the columns of the records at ``places``, which all have the keys of ``shape``."""
+        full: dict[str, Sequence[float]] = {}
+        for key, column in zip(shape, columns, strict=True):
+            name = key if key.isascii() else clean(key)
+            at, values = self._numbers(name, places, column)
+            if name in _COUNTERS:
+                if values:
+                    self.others.add(name)
+                for place, value in zip(at, values, strict=True):
+                    self.counters[place][name] = value
+            elif at is places:
+                full[name] = values
+            elif values:
+                self.tables.append((at, {name: values}))
+        if full:
+            self.tables.append((places, full))
+
+    def evaluations(self) -> list[bool]:
+        """Say of each row whether it has metrics, and all of them of an evaluation."""
+        train: set[int] = set()
+        evaluation: set[int] = set()
+        for at, table in self.tables:
+            evaluated = [key.startswith(("eval_", "eval/")) for key in table]
+            if not all(evaluated):
+                train.update(at)
+            elif evaluated:
+                evaluation.update(at)
+        return [place in evaluation and place not in train for place in range(len(self.counters))]
+
+    def _numbers(
+        self, name: str, places: list[int], column: Sequence[object]
+    ) -> tuple[list[int], Sequence[float]]:
+        """Return the numbers of a column and their places; ``places`` itself where all are."""
+        if set(map(type, column)) <= _NUMBERS:
+            try:
+                return places, array("d", column)  # type: ignore[arg-type]
+            except OverflowError:
+                pass
+        at: list[int] = []
+        values: list[float] = []
+        for place, value in zip(places, column, strict=True):
+            as_number = number(value)
+            if as_number is not None:
+                at.append(place)
+                values.append(as_number)
+            elif value is not None:
+                self._text(name, place, value)
+        return (places if len(at) == len(places) else at), values
+
+    def _text(self, name: str, place: int, value: object) -> None:
+        self.others.add(name)
+        progress = _PROGRESS.fullmatch(value) if isinstance(value, str) else None
+        if progress and name in PROGRESS_KEYS:
+            self.counters[place]["step"] = float(progress[1])
+            self.tables.append(([place], {"max_steps": [float(progress[2])]}))
+        else:
+            self.refused[name] += 1
 
 
 def refusals(name: str, refused: Counter[str]) -> Iterator[Note]:
