@@ -284,10 +284,15 @@ def _long(table: Table) -> pl.LazyFrame:
             "key": keys,
             "metric": [table.keys[key][0] for key in keys],
             "split": [table.keys[key][1] for key in keys],
-            "place": pl.Series([places for places, _ in held], dtype=pl.List(pl.UInt32)),
-            "value": pl.Series([values for _, values in held], dtype=pl.List(pl.Float64)),
+            "place": [places for places, _ in held],
+            "value": [values for _, values in held],
         },
-        schema_overrides={"key": pl.String, "metric": pl.String, "split": pl.String},
+        schema_overrides={
+            "key": pl.String,
+            "metric": pl.String,
+            "split": pl.String,
+            **({} if held else {"place": pl.List(pl.UInt32), "value": pl.List(pl.Float64)}),
+        },
     )
     index = table.log.sheet.index.lazy().drop("evaluation").with_row_index("place")
     return (

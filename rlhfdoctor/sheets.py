@@ -170,6 +170,8 @@ def counted_on(sheet: Sheet) -> tuple[Sheet, int]:
 
     The epoch goes on where the step goes back: it is no restart and no resume.
     """
+    if _rising(sheet):
+        return sheet, 0
     shift = times = 0
     last: tuple[int, float] | None = None
     counted: list[int | None] = []
@@ -186,6 +188,8 @@ def counted_on(sheet: Sheet) -> tuple[Sheet, int]:
 
 def restarts(sheet: Sheet) -> list[int]:
     """Return the rows at which the training step goes back to where the log began: a new run."""
+    if _rising(sheet):
+        return []
     found: list[int] = []
     first = last = None
     for place, (step, trained) in enumerate(zip(sheet.steps, sheet.trained, strict=True)):
@@ -209,6 +213,8 @@ def parts(sheet: Sheet, starts: Sequence[int]) -> list[Sheet]:
 
 def segmented(sheet: Sheet) -> Sheet:
     """Number the stretches between which the training step goes back."""
+    if _rising(sheet):
+        return sheet
     segments, segment, last = [], 0, None
     for step, trained in zip(sheet.steps, sheet.trained, strict=True):
         if trained and step is not None:
@@ -217,3 +223,9 @@ def segmented(sheet: Sheet) -> Sheet:
             last = step
         segments.append(segment)
     return sheet.with_index(segment=segments) if segment else sheet
+
+
+def _rising(sheet: Sheet) -> bool:
+    """Say whether the training step never goes back."""
+    steps = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
+    return steps.is_sorted()

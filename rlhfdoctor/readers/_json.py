@@ -8,6 +8,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -56,11 +57,11 @@ DEEPEST = 32
 LARGEST_STEP = 2**53
 """Steps from here on are no steps; a float cannot count them."""
 
-BLOCK_ROWS = 8192
-"""Records that are made into rows at once."""
+BLOCK_ROWS = 256
+"""Records that are made into rows at once: few enough to stay in a processor's cache."""
 
 _COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, *RANK_KEYS))
-_NUMBERS = {int, float}
+_NUMBERS: set[type] = {int, float}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(r"(?P<nan>[+-]?nan)|(?P<sign>[+-]?)inf(inity)?", re.IGNORECASE)
 _PROGRESS = re.compile(r"(\d+)\s*/\s*(\d+)")
@@ -183,8 +184,9 @@ def rows(records: Sequence[tuple[int | None, Mapping[str, object]]], refused: Co
         shapes[tuple(record)].append(place)
     for shape, places in shapes.items():
         columns = list(zip(*(records[place][1].values() for place in places), strict=True))
-        if not any(dict in map(type, column) for column in columns):
-            block.add(shape, places, columns)
+        kinds = [set(map(type, column)) for column in columns]
+        if not any(dict in kind for kind in kinds):
+            block.add(shape, places, columns, kinds)
             continue
         nested: dict[tuple[str, ...], list[tuple[int, dict[str, object]]]] = defaultdict(list)
         for place in places:
@@ -192,11 +194,12 @@ def rows(records: Sequence[tuple[int | None, Mapping[str, object]]], refused: Co
             nested[tuple(leaves)].append((place, leaves))
         for keys, found in nested.items():
             columns = list(zip(*(leaves.values() for _, leaves in found), strict=True))
-            block.add(keys, [place for place, _ in found], columns)
+            kinds = [set(map(type, column)) for column in columns]
+            block.add(keys, [place for place, _ in found], columns, kinds)
     return Rows(
-        steps=[whole(_first(told, STEP_KEYS)) for told in block.counters],
-        epochs=[_first(told, EPOCH_KEYS) for told in block.counters],
-        ranks=[whole(_first(told, RANK_KEYS)) for told in block.counters],
+        steps=[whole(step) for step in block.first(STEP_KEYS)],
+        epochs=block.first(EPOCH_KEYS),
+        ranks=[whole(rank) for rank in block.first(RANK_KEYS)],
         lines=[line for line, _ in records],
         evals=block.evaluations(),
         tables=block.tables,
@@ -209,23 +212,27 @@ class _Block:
 
     def __init__(self, count: int, refused: Counter[str]) -> None:
         self.refused = refused
-        self.counters: list[dict[str, float]] = [{} for _ in range(count)]
+        self.count = count
+        self.counters: dict[str, list[tuple[Sequence[int], Sequence[float]]]] = defaultdict(list)
         self.tables: list[tuple[Sequence[int], dict[str, Sequence[float]]]] = []
         self.others: set[str] = set()
 
     def add(
-        self, shape: Sequence[str], places: list[int], columns: Sequence[Sequence[object]]
+        self,
+        shape: Sequence[str],
+        places: list[int],
+        columns: Sequence[Sequence[object]],
+        kinds: Sequence[set[type]],
     ) -> None:
         """Take the columns of the records at ``places``, which all have the keys of ``shape``."""
         full: dict[str, Sequence[float]] = {}
-        for key, column in zip(shape, columns, strict=True):
+        for key, column, kind in zip(shape, columns, kinds, strict=True):
             name = key if key.isascii() else clean(key)
-            at, values = self._numbers(name, places, column)
+            at, values = self._numbers(name, places, column, kind)
             if name in _COUNTERS:
                 if values:
                     self.others.add(name)
-                for place, value in zip(at, values, strict=True):
-                    self.counters[place][name] = value
+                    self.counters[name].append((at, values))
             elif at is places:
                 full[name] = values
             elif values:
@@ -233,23 +240,37 @@ class _Block:
         if full:
             self.tables.append((places, full))
 
+    def first(self, names: Sequence[str]) -> list[float | None]:
+        """Return for each record the number under the first of these keys that has one."""
+        found: list[float | None] = [None] * self.count
+        for name in reversed(names):
+            for at, values in self.counters.get(name, ()):
+                if len(at) == self.count:
+                    found = list(values)
+                else:
+                    for place, value in zip(at, values, strict=True):
+                        found[place] = value
+        return found
+
     def evaluations(self) -> list[bool]:
-        """Say of each row whether it has metrics, and all of them of an evaluation."""
-        train: set[int] = set()
-        evaluation: set[int] = set()
+        """Say of each record whether it has metrics, and all of them of an evaluation."""
+        found = [False] * self.count
+        train: list[Sequence[int]] = []
         for at, table in self.tables:
-            evaluated = [key.startswith(("eval_", "eval/")) for key in table]
-            if not all(evaluated):
-                train.update(at)
-            elif evaluated:
-                evaluation.update(at)
-        return [place in evaluation and place not in train for place in range(len(self.counters))]
+            if not all(key.startswith(("eval_", "eval/")) for key in table):
+                train.append(at)
+                continue
+            for place in at:
+                found[place] = True
+        for place in chain.from_iterable(train) if any(found) else ():
+            found[place] = False
+        return found
 
     def _numbers(
-        self, name: str, places: list[int], column: Sequence[object]
+        self, name: str, places: list[int], column: Sequence[object], kind: set[type]
     ) -> tuple[list[int], Sequence[float]]:
         """Return the numbers of a column and their places; ``places`` itself where all are."""
-        if set(map(type, column)) <= _NUMBERS:
+        if kind <= _NUMBERS:
             try:
                 return places, array("d", column)  # type: ignore[arg-type]
             except OverflowError:
@@ -267,9 +288,10 @@ class _Block:
 
     def _text(self, name: str, place: int, value: object) -> None:
         self.others.add(name)
-        progress = _PROGRESS.fullmatch(value) if isinstance(value, str) else None
-        if progress and name in PROGRESS_KEYS:
-            self.counters[place]["step"] = float(progress[1])
+        counted = name in PROGRESS_KEYS and isinstance(value, str)
+        progress = _PROGRESS.fullmatch(str(value)) if counted else None
+        if progress:
+            self.counters["step"].append(([place], [float(progress[1])]))
             self.tables.append(([place], {"max_steps": [float(progress[2])]}))
         else:
             self.refused[name] += 1
@@ -299,6 +321,15 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
     A line that is no JSON becomes a note with its number; the last line of a file that was cut
     while it was written is named as such.
     """
+    for block in blocks(path):
+        if isinstance(block, Note):
+            yield block
+        else:
+            yield from block
+
+
+def blocks(path: Path) -> Iterator[list[tuple[int, object]] | Note]:
+    """Yield what ``records`` does, ``BLOCK_ROWS`` records at once."""
     with opened(path) as file:
         if file.peek(64)[:64].lstrip()[:1] == b"[":
             yield from _array(path, file.read())
@@ -306,16 +337,23 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
                 yield Note(path.name, fault, left_out=1)
             return
         bad: list[int] = []
-        ended = True
-        last = 0
+        last, line = 0, b"\n"
+        block: list[tuple[int, object]] = []
         for last, line in enumerate(file, start=1):
-            ended = line.endswith(b"\n")
-            if not line.strip():
-                continue
             try:
-                yield last, loads(line)
-            except ValueError:
-                bad.append(last)
+                block.append((last, orjson.loads(line)))
+            except orjson.JSONDecodeError:
+                if not line.strip():
+                    continue
+                try:
+                    block.append((last, loads(line)))
+                except ValueError:
+                    bad.append(last)
+            if len(block) == BLOCK_ROWS:
+                yield block
+                block = []
+        yield block
+        ended = line.endswith(b"\n")
         fault = fault_of(file)
     if fault:
         yield Note(path.name, fault, left_out=1)
@@ -328,16 +366,15 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
         yield Note(path.name, text, left_out=len(bad))
 
 
-def _array(path: Path, text: bytes) -> Iterator[tuple[int, object] | Note]:
+def _array(path: Path, text: bytes) -> Iterator[list[tuple[int, object]] | Note]:
     try:
         value = loads(text)
     except ValueError as error:
-        count = 0
-        for count, item in enumerate(salvage(text), start=1):
-            yield count, item
-        yield cut(path.name, error, count)
+        found = list(enumerate(salvage(text), start=1))
+        yield found
+        yield cut(path.name, error, len(found))
         return
-    yield from enumerate(value if isinstance(value, list) else [value], start=1)
+    yield list(enumerate(value if isinstance(value, list) else [value], start=1))
 
 
 def cut(name: str, error: ValueError, count: int) -> Note:
@@ -345,7 +382,3 @@ def cut(name: str, error: ValueError, count: int) -> Note:
     if count:
         return Note(name, f"is cut or damaged; {count} records before that were read", left_out=1)
     return Note(name, f"no valid JSON ({error}); nothing was read", left_out=1)
-
-
-def _first(values: Mapping[str, float], keys: tuple[str, ...]) -> float | None:
-    return next((values[key] for key in keys if key in values), None)
