@@ -86,10 +86,10 @@ class Builder:
 
     steps: list[int | None] = field(default_factory=list)
     epochs: list[float | None] = field(default_factory=list)
-    ranks: list[int | None] = field(default_factory=list)
     lines: list[int | None] = field(default_factory=list)
-    walls: list[float | None] = field(default_factory=list)
-    evals: list[bool] = field(default_factory=list)
+    ranks: dict[int, int] = field(default_factory=dict)
+    walls: dict[int, float] = field(default_factory=dict)
+    evals: list[int] = field(default_factory=list)
     series: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
     refused: int = 0
@@ -100,19 +100,23 @@ class Builder:
         if isinstance(item, Row):
             self.steps.append(item.step)
             self.epochs.append(item.epoch)
-            self.ranks.append(item.rank)
             self.lines.append(item.line)
-            self.walls.append(item.wall_time)
-            self.evals.append(item.split == "eval")
+            if item.rank is not None:
+                self.ranks[start] = item.rank
+            if item.wall_time is not None:
+                self.walls[start] = item.wall_time
+            if item.split == "eval":
+                self.evals.append(start)
             for key, value in item.values.items():
                 self._put(key, (start,), (value,))
         else:
             self.steps.extend(item.steps)
             self.epochs.extend(item.epochs)
-            self.ranks.extend(item.ranks)
             self.lines.extend(item.lines)
-            self.walls.extend([None] * len(item.steps))
-            self.evals.extend(item.evals)
+            self.ranks.update(
+                (start + place, rank) for place, rank in enumerate(item.ranks) if rank is not None
+            )
+            self.evals.extend(start + place for place, is_eval in enumerate(item.evals) if is_eval)
             for places, table in item.tables:
                 at = array("I", [start + place for place in places])
                 for key, values in table.items():
@@ -121,17 +125,20 @@ class Builder:
 
     def sheet(self) -> Sheet:
         """Return what was gathered."""
+        count = len(self.steps)
+        empty = pl.repeat(None, count, eager=True)
         index = pl.DataFrame(
             {
-                "step": self.steps,
-                "epoch": self.epochs,
-                "rank": self.ranks,
-                "line": self.lines,
-                "segment": [0] * len(self.steps),
-                "wall_time": self.walls,
-                "evaluation": self.evals,
-            },
-            schema={**INDEX, "evaluation": pl.Boolean},
+                "step": pl.Series(self.steps, dtype=pl.Int64),
+                "epoch": pl.Series(self.epochs, dtype=pl.Float64),
+                "rank": empty.cast(pl.Int64).scatter(list(self.ranks), list(self.ranks.values())),
+                "line": pl.Series(self.lines, dtype=pl.Int64),
+                "segment": pl.repeat(0, count, dtype=pl.Int64, eager=True),
+                "wall_time": empty.cast(pl.Float64).scatter(
+                    list(self.walls), list(self.walls.values())
+                ),
+                "evaluation": pl.repeat(False, count, eager=True).scatter(self.evals, True),
+            }
         )
         series = {}
         while self.series:
