@@ -29,10 +29,10 @@ _BULKY = {3: "histograms", 4: "pictures", 5: "histograms", 6: "sounds"}
 
 _TYPES = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 14: "H", 17: "H", 19: "e"}
 _TYPES |= {22: "I", 23: "Q"}
-"""tensorflow's numeric DataTypes as struct packs them; 14, bfloat16, is half a float."""
+"""tensorflow's numeric DataTypes as struct packs them."""
 
-_STRING, _BFLOAT, _BITS = 7, 14, (14, 19)
-"""A text; a bfloat16; numbers of two bytes, of which a tensor lists the bits."""
+_STRING, _BFLOAT, _TWO_BYTES, _UNSIGNED = 7, 14, (14, 19), (4, 17, 22, 23)
+"""A text; a bfloat16, the upper half of a float; types of which a tensor lists the bits."""
 
 _FLOATS, _INTEGERS = {5: "f", 6: "d"}, (7, 10, 13, 16, 17)
 """Fields of TensorProto with values outside its tensor_content; bits are among the integers."""
@@ -156,6 +156,7 @@ def _value(message: bytes, step: int, wall_time: float, rest: Rest, name: str) -
 def _tensor(message: bytes) -> _Tensor:
     kind, size, content = 0, 1, b""
     numbers: list[float] = []
+    bits: list[int] = []
     texts: list[bytes] = []
     for number, _, value in fields(message):
         if number == 1 and isinstance(value, int):
@@ -167,7 +168,7 @@ def _tensor(message: bytes) -> _Tensor:
         elif number in _FLOATS:
             numbers += _unpacked(inner(value), _FLOATS[number])
         elif number in _INTEGERS:
-            numbers += _integers(value)
+            bits += _integers(value)
         elif number == 8:
             texts.append(inner(value))
     form = _TYPES.get(kind)
@@ -175,16 +176,13 @@ def _tensor(message: bytes) -> _Tensor:
         return _Tensor(kind, None, texts)
     if content:
         numbers = _unpacked(content, form)
-    elif kind in _BITS:
-        numbers = _unpacked(struct.pack("<H", int(numbers[0]) & 0xFFFF), form) if numbers else []
+    elif kind in _TWO_BYTES:
+        numbers = [_unpacked(struct.pack("<H", item & 0xFFFF), form)[0] for item in bits]
+    elif bits:
+        numbers = [float(item if kind in _UNSIGNED else signed(item)) for item in bits]
     if kind == _BFLOAT:
-        numbers = [item for bits in numbers for item in _unpacked(_widened(int(bits)), "f")]
+        numbers = [_unpacked(struct.pack("<I", int(item) << 16), "f")[0] for item in numbers]
     return _Tensor(kind, float(numbers[0]) if len(numbers) == 1 else None, texts)
-
-
-def _widened(bits: int) -> bytes:
-    """Return a bfloat16 as the bytes of the float whose upper half it is."""
-    return struct.pack("<I", bits << 16)
 
 
 def _size(shape: bytes) -> int:
@@ -209,12 +207,12 @@ def _unpacked(packed: bytes, form: str) -> list[float]:
 def _integers(value: Value) -> Iterator[int]:
     """Yield the varints of a field, packed or not."""
     if isinstance(value, int):
-        yield signed(value)
+        yield value
         return
     place = 0
     while place < len(value):
         number, place = varint(value, place)
-        yield signed(number)
+        yield number
 
 
 def _other(tensor: _Tensor, tag: str, rest: Rest, name: str) -> None:
