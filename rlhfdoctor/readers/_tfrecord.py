@@ -81,11 +81,11 @@ def records(file: io.BufferedReader, name: str) -> Iterator[bytes | Note]:
         if length is None:
             length = int.from_bytes(head[:8], "little")
             if masked_crc(head[:8]) != int.from_bytes(head[8:], "little"):
-                corrupt += 1
                 buffer, place, budget = _next(buffer[place:], file, budget)
                 if place < 0:
                     told = "is damaged; no record was found behind the damage"
                     break
+                corrupt += 1
                 continue
             if len(lengths) < _MOST_LENGTHS:
                 lengths[head] = length
