@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rlhfdoctor.model import Note, Setting
 from rlhfdoctor.readers._json import loads
 from rlhfdoctor.readers._protobuf import Value, fields, inner, real, signed, text, varint, written
+from rlhfdoctor.readers._scalars import Scalar
 from rlhfdoctor.readers._settings import settings
 
 _ARGUMENTS = frozenset({"args", "hyperparameters", "hparams", "config"})
@@ -36,15 +37,6 @@ _STRING, _BFLOAT, _TWO_BYTES, _UNSIGNED = 7, 14, (14, 19), (4, 17, 22, 23)
 
 _FLOATS, _INTEGERS = {5: "f", 6: "d"}, (7, 10, 13, 16, 17)
 """Fields of TensorProto with values outside its tensor_content; bits are among the integers."""
-
-
-class Scalar(NamedTuple):
-    """One logged number. ``wall_time``: seconds since 1970."""
-
-    step: int
-    wall_time: float
-    tag: str
-    value: float
 
 
 class _Tensor(NamedTuple):

@@ -24,29 +24,34 @@ _MOST_LENGTHS = 4096  # lengths whose checksums are remembered
 
 
 @cache
-def _table() -> list[int]:
-    """Return CRC-32C (Castagnoli, reflected 0x82F63B78) of every pair of bytes."""
+def _tables() -> tuple[list[int], list[int]]:
+    """Return CRC-32C (Castagnoli, reflected 0x82F63B78) of every pair of bytes: lower, upper half.
+
+    Two numbers of 16 bits are faster than one of 32: Python adds a digit at 30 bits.
+    """
     single = []
     for value in range(256):
         for _ in range(8):
             value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
         single.append(value)
-    pairs = []
-    for value in range(65536):
-        half = single[value & 0xFF] ^ value >> 8
-        pairs.append(single[half & 0xFF] ^ half >> 8)
-    return pairs
+    halves = (single[pair & 0xFF] ^ pair >> 8 for pair in range(65536))
+    pairs = [single[half & 0xFF] ^ half >> 8 for half in halves]
+    return [crc & 0xFFFF for crc in pairs], [crc >> 16 for crc in pairs]
 
 
 def masked_crc(data: bytes) -> int:
     """Return the checksum of some bytes as it is stored."""
-    table = _table()
-    crc = 0xFFFFFFFF
+    lows, highs = _tables()
+    low = high = 0xFFFF
     for pair in struct.unpack_from(f"<{len(data) >> 1}H", data):
-        crc = table[(crc ^ pair) & 0xFFFF] ^ crc >> 16
+        pair ^= low
+        low = high ^ lows[pair]
+        high = highs[pair]
+    crc = high << 16 | low
     if len(data) & 1:
-        # one byte: the pair table applied to a byte that was shifted into its upper half
-        crc = table[(crc ^ data[-1]) << 8 & 0xFF00] ^ crc >> 8
+        # one byte more: a pair whose lower byte is nothing moves the state by one byte
+        pair = (crc ^ data[-1]) << 8 & 0xFF00
+        crc = (highs[pair] << 16 | lows[pair]) ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF
 
