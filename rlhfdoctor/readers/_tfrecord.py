@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
+from array import array
 from collections.abc import Iterator
 from functools import cache
 
@@ -24,10 +25,11 @@ _MOST_LENGTHS = 4096  # lengths whose checksums are remembered
 
 
 @cache
-def _tables() -> tuple[list[int], list[int]]:
+def _tables() -> tuple[array[int], array[int]]:
     """Return CRC-32C (Castagnoli, reflected 0x82F63B78) of every pair of bytes: lower, upper half.
 
-    Two numbers of 16 bits are faster than one of 32: Python adds a digit at 30 bits.
+    Two numbers of 16 bits are faster than one of 32, to which Python gives a second digit, and
+    tables of 128 KiB stay in the processor's cache.
     """
     single = []
     for value in range(256):
@@ -36,7 +38,7 @@ def _tables() -> tuple[list[int], list[int]]:
         single.append(value)
     halves = (single[pair & 0xFF] ^ pair >> 8 for pair in range(65536))
     pairs = [single[half & 0xFF] ^ half >> 8 for half in halves]
-    return [crc & 0xFFFF for crc in pairs], [crc >> 16 for crc in pairs]
+    return array("H", [crc & 0xFFFF for crc in pairs]), array("H", [crc >> 16 for crc in pairs])
 
 
 def masked_crc(data: bytes) -> int:
@@ -54,13 +56,6 @@ def masked_crc(data: bytes) -> int:
         crc = (highs[pair] << 16 | lows[pair]) ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF
-
-
-def framed(data: bytes) -> bytes:
-    """Return a record as it is written to a file."""
-    length = len(data).to_bytes(8, "little")
-    checks = [masked_crc(part).to_bytes(4, "little") for part in (length, data)]
-    return b"".join((length, checks[0], data, checks[1]))
 
 
 def records(file: io.BufferedReader, name: str) -> Iterator[bytes | Note]:
@@ -104,7 +99,7 @@ def records(file: io.BufferedReader, name: str) -> Iterator[bytes | Note]:
                 break
             continue
         if end > len(buffer):
-            buffer, end, place = buffer[place:] + file.read(_CHUNK), end - place, 0
+            buffer, end, place = buffer[place:] + file.read(2 * _CHUNK), end - place, 0
             if end > len(buffer):
                 told = "ends inside a record; it was cut"
                 break

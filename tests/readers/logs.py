@@ -1,10 +1,12 @@
-"""Write the log format of LevelDB, as wandb and swanlab do."""
+"""Write the frames of binary logs: TFRecord, and LevelDB's as wandb and SwanLab use it."""
 
 from __future__ import annotations
 
 import struct
 import zlib
 from collections.abc import Iterable
+
+from rlhfdoctor.readers._tfrecord import masked_crc
 
 BLOCK = 32768
 
@@ -25,3 +27,10 @@ def log(header: bytes, records: Iterable[bytes]) -> bytes:
             data += struct.pack("<IHB", checksum, len(piece), kind) + piece
             first = False
     return bytes(data)
+
+
+def framed(data: bytes) -> bytes:
+    """Return a TFRecord."""
+    length = len(data).to_bytes(8, "little")
+    checks = [masked_crc(part).to_bytes(4, "little") for part in (length, data)]
+    return b"".join((length, checks[0], data, checks[1]))

@@ -16,9 +16,10 @@ from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_p
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util import tensor_util
 
-from rlhfdoctor.readers._tfrecord import LARGEST_RECORD, framed, masked_crc
+from rlhfdoctor.readers._tfrecord import LARGEST_RECORD, masked_crc
 from rlhfdoctor.readers.tensorboard import tensorboard
 from tests.readers.helpers import Read, read, write
+from tests.readers.logs import framed
 
 Point = tuple[int, float]
 
@@ -372,6 +373,16 @@ def test_a_record_of_more_than_a_mebibyte_is_passed_over(tmp_path: Path) -> None
     found = read(tensorboard, framed_file(tmp_path, good[0], huge, good[1]))
     assert points(found) == {"kl": [(1, 1.0), (2, 2.0)]}
     assert found.told.endswith("1 records of more than 1 MiB were passed over unread")
+
+
+@pytest.mark.parametrize("before", [0, 1, 12, 100])
+def test_the_longest_record_is_read_wherever_it_lies(tmp_path: Path, before: int) -> None:
+    filler = b"\0" * (2**20 - 28 - before)
+    longest = b"\0" * LARGEST_RECORD
+    last = event(2, ("kl", 2.0)).SerializeToString()
+    found = read(tensorboard, framed_file(tmp_path, filler, longest, last))
+    assert points(found) == {"kl": [(2, 2.0)]}
+    assert "cut" not in found.told
 
 
 def test_a_length_beyond_the_file_is_a_cut(tmp_path: Path) -> None:
