@@ -14,14 +14,22 @@ COUNTER = "_step"
 
 
 def axis(records: Sequence[Mapping[str, object]]) -> str | None:
-    """Return the key under which most records carry the trainer's own step, or None.
+    """Return the key under which most records with numbers carry the trainer's own step, or None.
 
     Hugging Face's callback logs ``train/global_step`` and lets wandb count its calls, so that
     ``_step`` is another thing. One that only few records carry belongs to those alone.
     """
     keys = [key for key in STEP_KEYS if key != COUNTER]
-    held = {key: sum(number(record.get(key)) is not None for record in records) for key in keys}
-    return next((key for key in keys if 2 * held[key] > len(records)), None)
+    numeric = [record for record in records if any(_metrics(record))]
+    held = {key: sum(number(record.get(key)) is not None for record in numeric) for key in keys}
+    return next((key for key in keys if 2 * held[key] > len(numeric)), None)
+
+
+def _metrics(record: Mapping[str, object]) -> Iterator[bool]:
+    """Say of each value that is not wandb's own whether it is a number, or a table that may be."""
+    for key, value in record.items():
+        if not key.startswith("_"):
+            yield bool(value) if isinstance(value, dict) else number(value) is not None
 
 
 def logged(record: Mapping[str, object], step: object, refused: Counter[str]) -> Row:

@@ -240,6 +240,19 @@ def test_every_value_finds_its_row(
     assert [(row.step, "".join(sorted(row.values))) for row in found.rows] == rows
 
 
+@pytest.mark.parametrize("tags", [("kl", "train/global_step"), ("train/global_step", "kl")])
+def test_a_tag_that_counts_steps_serves_where_no_step_was_given(
+    tmp_path: Path, tags: tuple[str, str]
+) -> None:
+    events = [event(0, (tag, float(step))) for step in (10, 20, 30) for tag in tags]
+    found = read(tensorboard, written(tmp_path, events))
+    assert [(row.step, row.values) for row in found.rows] == [
+        (10, {"kl": 10.0}),
+        (20, {"kl": 20.0}),
+        (30, {"kl": 30.0}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("tag", "content"),
     [

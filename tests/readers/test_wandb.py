@@ -119,6 +119,11 @@ def test_a_record_may_span_many_blocks(tmp_path: Path) -> None:
             id="a step that few calls carry is theirs alone",
         ),
         pytest.param(
+            [{"kl": 1, "step": 50}, {"t": "x"}, {"t": "y"}, {"x": 1}, {"kl": 1, "step": 60}],
+            [50, 50, 60],
+            id="calls without numbers do not count",
+        ),
+        pytest.param(
             [{"kl": 1, "step": 5}, {"image": {"_type": "image-file"}}, {"kl": 1, "step": 6}],
             [5, 6],
             id="a call without numbers is no row",
