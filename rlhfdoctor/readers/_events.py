@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rlhfdoctor.model import Note, Setting
-from rlhfdoctor.readers._json import loads
+from rlhfdoctor.readers._json import flatten, loads
 from rlhfdoctor.readers._protobuf import Value, fields, inner, real, signed, text, varint, written
 from rlhfdoctor.readers._scalars import Scalar
-from rlhfdoctor.readers._settings import settings
+from rlhfdoctor.readers._settings import settings_of
 
 _ARGUMENTS = frozenset({"args", "hyperparameters", "hparams", "config"})
 """Tags under which trainers write their arguments as a text: HF's callback, CleanRL and others."""
@@ -50,7 +50,7 @@ class Rest:
     """What an event file holds besides scalars."""
 
     notes: list[Note] = field(default_factory=list)
-    settings: list[Setting] = field(default_factory=list)
+    settings: list[Setting | Note] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     plugins: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
@@ -131,7 +131,7 @@ def _value(message: bytes, step: int, wall_time: float, rest: Rest, name: str) -
         plugin = {number: value for number, _, value in fields(inner(metadata.get(1, b"")))}
         rest.plugins[tag] = text(plugin.get(1, b""))
         if rest.plugins[tag] == "hparams":
-            rest.settings.extend(settings(_hparams(inner(plugin.get(2, b""))), name, f"{tag}/"))
+            rest.settings.extend(settings_of(_hparams(inner(plugin.get(2, b""))), name))
             return
     if 2 in held:
         yield Scalar(step, wall_time, tag, real(held[2]))
@@ -213,7 +213,7 @@ def _other(tensor: _Tensor, tag: str, rest: Rest, name: str) -> None:
     if tensor.kind == _STRING and tag.removesuffix("/text_summary") in _ARGUMENTS:
         table = _table(b"\n".join(tensor.texts))
     if isinstance(table, dict):
-        rest.settings.extend(settings(table, name, f"{tag}/"))
+        rest.settings.extend(settings_of(dict(flatten(table)), name))
     else:
         kind = "texts" if tensor.kind == _STRING else rest.plugins.get(tag) or "tensors"
         rest.counts[kind] += 1

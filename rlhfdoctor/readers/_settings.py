@@ -1,22 +1,21 @@
-"""Settings out of any table of arguments, by the names that frameworks give them."""
+"""Settings of a run, whatever wrote them: flat keys and values in, canonical names out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlhfdoctor.model import Location, Setting
-from rlhfdoctor.readers._json import LARGEST_STEP, clean, flatten, number
+from rlhfdoctor.model import Location, Note, Setting
+from rlhfdoctor.readers._json import LARGEST_STEP, clean, number
 from rlhfdoctor.vocabulary import ALGORITHMS, SETTINGS
 
 
-def settings(record: Mapping[str, object], file: str, within: str = "") -> Iterator[Setting]:
-    """Yield the settings that ``vocabulary.SETTINGS`` knows; ``within``: the key of the table."""
-    leaves = dict(flatten(record))
+def settings_of(leaves: Mapping[str, object], file: str) -> Iterator[Setting | Note]:
+    """Yield the settings that ``vocabulary.SETTINGS`` knows; nested tables are flattened before."""
     for name, aliases in SETTINGS.items():
         for alias in aliases:
             value = _value(name, leaves.get(alias))
             if value is not None:
-                yield Setting(name, value, Location(file, key=f"{within}{alias}"))
+                yield Setting(name, value, Location(file, key=alias))
                 break
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import clean, loads, number, refusals, whole
+from rlhfdoctor.readers._json import clean, flatten, loads, number, refusals, whole
 from rlhfdoctor.readers._open import fault_of, opened
 from rlhfdoctor.readers._scalars import Scalar, rows
-from rlhfdoctor.readers._settings import settings
+from rlhfdoctor.readers._settings import settings_of
 from rlhfdoctor.readers._wandb import axis, logged, told, without_media
 
 LARGEST = 2 * 2**30
@@ -143,7 +143,7 @@ def _trackio(database: sqlite3.Connection, name: str, refused: Counter[str]) -> 
             except ValueError:
                 continue
             if str(run) in runs and isinstance(config, dict):
-                yield from settings(config, name)
+                yield from settings_of(dict(flatten(config)), name)
     yield from told(name, media)
     if bad:
         yield Note(name, f"{bad} rows are no tables and were left out", left_out=bad)
@@ -169,7 +169,8 @@ def _mlflow(database: sqlite3.Connection, name: str) -> Iterator[Item]:
     yield from _which(list(runs), name)
     if len(runs) == 1 and _columns(database, "params") >= {"run_uuid", "key", "value"}:
         asked = "SELECT key, value FROM params WHERE run_uuid = ?"
-        yield from settings(dict(database.execute(asked, tuple(runs))), name)
+        params = database.execute(asked, tuple(runs))
+        yield from settings_of({str(key): value for key, value in params}, name)
     if bad:
         yield Note(name, f"{bad} rows are no numbers and were left out", left_out=bad)
 

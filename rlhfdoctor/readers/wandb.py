@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import loads, refusals
+from rlhfdoctor.readers._json import flatten, loads, refusals
 from rlhfdoctor.readers._leveldb import records
 from rlhfdoctor.readers._open import fault_of, opened
 from rlhfdoctor.readers._protobuf import Value, fields, inner, real, signed, text
-from rlhfdoctor.readers._settings import settings
+from rlhfdoctor.readers._settings import settings_of
 from rlhfdoctor.readers._wandb import COUNTER, axis, logged, told, without_media
 
 _HISTORY, _SUMMARY, _CONFIG, _RUN, _EXIT = 2, 3, 5, 17, 18
@@ -88,7 +88,8 @@ def wandb(path: Path) -> Iterator[Item]:
             yield last
         text = "only the last value of each key" if last.values else "no numbers"
         yield Note(path.name, f"holds {text}, no history")
-    yield from settings(found.config, path.name)
+    found.config.pop("_wandb", None)
+    yield from settings_of(dict(flatten(found.config)), path.name)
     if found.exit_code is None:
         yield Note(path.name, "records no end: the run was killed, or still ran")
     elif found.exit_code:
