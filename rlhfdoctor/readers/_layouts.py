@@ -194,6 +194,11 @@ def _merged(form: str, path: Path, missing: Sequence[str], backend: str) -> Layo
     )
 
 
+def _target(path: Path, files: Mapping[str, Path]) -> Path:
+    """Return where merged weights can be loaded: beside their config.json, if there is one."""
+    return path if "config.json" in files else path.with_name(f"{path.name}-merged")
+
+
 def _accelerate(path: Path, files: Mapping[str, Path], folders: frozenset[str]) -> Layout | None:
     """FSDP as accelerate saves it: one file, or a folder of one part a rank."""
     sharded = "pytorch_model_fsdp_0"
@@ -204,7 +209,7 @@ def _accelerate(path: Path, files: Mapping[str, Path], folders: frozenset[str]) 
             "fsdp_dcp",
             tuple(_parts_missing(inner, f"{sharded}/")),
             convert="accelerate merge-weights {folder} {target}",
-            places={"folder": path / sharded, "target": path.with_name(f"{path.name}-merged")},
+            places={"folder": path / sharded, "target": _target(path, files)},
         )
     single = "pytorch_model_fsdp.bin"
     if single not in files:
@@ -245,7 +250,7 @@ def _deepspeed(path: Path, files: Mapping[str, Path], folders: frozenset[str]) -
         convert="python -m deepspeed.utils.zero_to_fp32 {folder} {target} --tag {tag}",
         places={
             "folder": tag.parent,
-            "target": path.with_name(f"{path.name}-merged"),
+            "target": _target(path, files),
             "tag": Path(tag.name),
         },
     )

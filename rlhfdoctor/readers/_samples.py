@@ -172,8 +172,9 @@ def _batched(record: Mapping[str, object], field: str | None) -> int | None:
     for key in (field,) if field else (*_TEXTS_KEYS, "chosen"):
         value = record.get(key) if key else None
         if isinstance(value, list) and value and not _is_chat(value):
-            if key == "content":
-                return None
+            if key == "content":  # NeMo-RL: a line is a batch of one list of messages
+                lists = all(isinstance(item, list) for item in value)
+                return len(value) if lists or len(value) == 1 else None
             kinds = (str, dict) if not isinstance(value[0], list) else (list,)
             return len(value) if all(isinstance(item, kinds) for item in value) else None
     return None
@@ -265,6 +266,9 @@ def _answer(
 
 
 _CHATS = "conversations: the last answer is the response; the prompts carry no chat template"
+
+
+_UNMASKED = "lists of log-probabilities span prompt and response, with no mask; left out"
 
 
 def _split_chat(chat: Sequence[Mapping[str, object]]) -> tuple[str | None, str | None]:
@@ -395,6 +399,9 @@ def _masked(record: Mapping[str, object], sample: Sample, state: _State) -> Samp
     """
     mask = record.get("token_loss_mask")
     ids = sample.token_ids
+    if mask is None and sample.logprobs is not None and "logprobs" not in record:
+        state.told[_UNMASKED] += 1
+        return replace(sample, logprobs=None)
     if not isinstance(mask, list) or ids is None or len(mask) != len(ids):
         return sample
     ones = [place for place, item in enumerate(mask) if number(item) == 1 or item is True]

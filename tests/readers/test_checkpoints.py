@@ -332,6 +332,16 @@ STATES = {"mp_rank_00_model_states.pt": "x"}
         ),
         pytest.param(
             "checkpoint-7",
+            {
+                "config.json": "{}",
+                "pytorch_model_fsdp_0/.metadata": "x",
+                "pytorch_model_fsdp_0/__0_0.distcp": "x",
+            },
+            ("fsdp_dcp", (), "accelerate merge-weights {}/pytorch_model_fsdp_0 {}"),
+            id="FSDP in parts beside their configuration",
+        ),
+        pytest.param(
+            "checkpoint-7",
             {"pytorch_model_fsdp_0/__0_0.distcp": "x", "pytorch_model_fsdp_0/__2_0.distcp": ""},
             (
                 "fsdp_dcp",

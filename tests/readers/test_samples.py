@@ -250,6 +250,25 @@ def test_a_mask_tells_prompt_response_and_padding_apart(tmp_path: Path) -> None:
     assert "token_loss_mask: has an unexpected shape in 1 records" in found.told
 
 
+def test_a_line_of_nemo_rl_is_a_batch_of_one(tmp_path: Path) -> None:
+    line = {
+        "content": [["q", "hi"]],
+        "rewards": [0.5],
+        "generation_logprobs": [[0.0, -1.0]],
+        "input_lengths": [2],
+        "idx": 0,
+    }
+    masked = {**line, "token_ids": [[7, 8]], "token_loss_mask": [[0, 1]]}
+    found = of(tmp_path, line, masked, {"content": ["q hi"], "rewards": [1]})
+    assert [(x.prompt, x.response, x.reward) for x in found.samples] == [
+        ("q", "hi", 0.5),
+        ("q", "hi", 0.5),
+        (None, "q hi", 1.0),
+    ]
+    assert [(x.token_ids, x.logprobs) for x in found.samples[:2]] == [(None, None), ((8,), (-1.0,))]
+    assert "1 lists of log-probabilities span prompt and response" in found.told
+
+
 def test_a_batch_is_taken_apart(tmp_path: Path) -> None:
     found = of(
         tmp_path,
