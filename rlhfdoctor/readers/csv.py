@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from rlhfdoctor.model import Note, Row
@@ -57,17 +58,19 @@ def _looks(head: bytes) -> bool:
         return False
     text = head.decode("utf-8-sig", "replace")
     try:
-        names = next(library.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text)), [])
+        parsed = library.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+        names, first = next(parsed, []), next(parsed, [])
     except library.Error:
         return False
     words = [name.strip() for name in names]
-    return len(words) > 1 and (_are_samples(words) or any(map(_LOGGED.match, words)))
+    return len(words) > 1 and (_are_samples(words, first) or any(map(_LOGGED.match, words)))
 
 
-def _are_samples(names: Sequence[str]) -> bool:
-    """Say whether a table holds samples: responses, and nothing that only a trainer logs."""
+def _are_samples(names: Sequence[str], first: Sequence[str]) -> bool:
+    """Say whether a table holds samples: some text, and nothing that only a trainer logs."""
     logged = {"loss", "train/loss", "train_loss", "grad_norm", "learning_rate", "lr"}
-    return holds_text(names) and not logged & set(names)
+    numeric = bool(first) and all(number(field) is not None for field in first)
+    return holds_text(names) and not numeric and not logged & set(names)
 
 
 @reader("?*.csv", "?*.tsv", looks=_looks)
@@ -79,8 +82,10 @@ def csv(path: Path) -> Iterator[Item]:
     TensorBoard (``Wall time,Step,Value``; the tag stands in the file's name, where "/" became "_")
     and wandb ("run - metric" columns), tables of (step, metric, value), and pandas' index column.
     """
-    with _table(path) as (names, lines, fault):
-        if _are_samples(names):
+    with _table(path) as (names, rest, fault):
+        first = next(rest, None)
+        lines = rest if first is None else chain((first,), rest)
+        if _are_samples(names, first[1] if first else ()):
             stem = Path(bare(path.name)).stem
             yield from samples_of(
                 ((line, _record(names, fields)) for line, fields in lines),

@@ -165,6 +165,8 @@ def test_damage_is_never_a_traceback(place: int, bytes_: bytes, name: str) -> No
         pytest.param("x.csv", "Wall time,Step,Value\n", True, id="TensorBoard"),
         pytest.param("x.csv", "prompt,response\n", True, id="responses"),
         pytest.param("x.csv", "chosen,rejected\n", True, id="pairs"),
+        pytest.param("x.csv", "prompt,response\nwhat,42\n", True, id="an answer that is a number"),
+        pytest.param("x.csv", "input,output\n1,2\n", False, id="outputs that are numbers"),
         pytest.param("x.csv", "city,population\n", False, id="any other table"),
         pytest.param("x.csv", "step\n1\n", False, id="one column"),
         pytest.param("x.csv", "", False, id="an empty file"),
