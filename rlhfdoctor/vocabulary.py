@@ -234,6 +234,7 @@ METRICS = _table(
         "called a perplexity and divided twice: near 1 for every model",
         beware="ppl_policy",
     ),
+    Metric("ppl_ref_misnormalised", "unknown", "the same of the reference", beware="ppl_ref"),
     Metric(
         "exp_loss",
         "exp(loss)",

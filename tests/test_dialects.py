@@ -66,23 +66,35 @@ def test_marks_choose_the_dialect(
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    ("stranger", "name"),
     [
-        pytest.param("log_odds_ratio", id="ORPO's odds ratio"),
-        pytest.param("log_odds_chosen", id="ORPO's odds"),
-        pytest.param("kl", id="KTO's baseline"),
-        pytest.param("delta", id="BCO's shift"),
-        pytest.param("objective/kl", id="OnlineDPO's objective"),
+        pytest.param("log_odds_ratio", "trl_orpo", id="ORPO's odds ratio"),
+        pytest.param("log_odds_chosen", "trl_orpo", id="ORPO's odds"),
+        pytest.param("kl", "trl_kto", id="KTO's baseline"),
+        pytest.param("delta", "trl_bco", id="BCO's shift"),
+        pytest.param("objective/kl", "trl_online_dpo", id="OnlineDPO's objective"),
+        pytest.param("loss/xpo", "trl_xpo", id="XPO's loss"),
+        pytest.param("loss/kl", "trl_nash_md", id="Nash-MD's KL"),
+        pytest.param("odds_ratio_loss", "generic", id="LLaMA-Factory's ORPO, without its own log"),
     ],
 )
-def test_other_preference_trainers_are_not_called_dpo(stranger: str) -> None:
-    assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == "generic"
+def test_other_preference_trainers_are_not_called_dpo(stranger: str, name: str) -> None:
+    assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == name
 
 
-@pytest.mark.parametrize("algorithm", ["KTO", "ORPO", "CPO", "SimPO", "IPO"])
-def test_a_configuration_that_names_a_rival_of_dpo_rules_it_out(algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        ("KTO", "generic"),
+        ("ORPO", "generic"),
+        ("CPO", "trl_cpo"),
+        ("SimPO", "trl_simpo"),
+        ("IPO", "generic"),
+    ],
+)
+def test_a_configuration_that_names_a_rival_of_dpo_rules_it_out(algorithm: str, name: str) -> None:
     keys = (*DPO_KEYS, "logps/chosen", "logps/rejected", "nll_loss")
-    assert chosen(*keys, algorithm=algorithm).name == "generic"
+    assert chosen(*keys, algorithm=algorithm).name == name
     for other in ("DPO", "GRPO", "REINFORCE", None):
         assert chosen(*keys, algorithm=other).name == "trl_dpo"
     assert chosen(*PPO_KEYS, algorithm=algorithm).name == "trl_ppo"
@@ -111,6 +123,11 @@ def test_a_preference_log_is_no_grpo(keys: tuple[str, ...]) -> None:
 
 def test_online_dpo_is_no_ppo() -> None:
     assert chosen(*PPO_KEYS, "objective/scores_margin").name == "generic"
+
+
+def test_an_older_rloo_is_told_from_ppo_by_its_configuration_alone() -> None:
+    assert chosen(*PPO_KEYS, algorithm="RLOO").name == "trl_rloo_old"
+    assert chosen(*PPO_KEYS).name == "trl_ppo"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +238,8 @@ def test_every_metric_of_a_dialect_is_in_the_vocabulary(name: str) -> None:
 def test_every_trainer_but_the_generic_one_has_marks_and_an_offset(name: str) -> None:
     assert all(DIALECTS[name].marks)
     assert DIALECTS[name].marks
-    assert DIALECTS[name].log_offset == 1
+    counted_by_a_tracker = DIALECTS[name].framework != "TRL" or name == "trl_ppo_old"
+    assert DIALECTS[name].log_offset == 1 or counted_by_a_tracker
 
 
 def test_a_key_outside_the_vocabulary_is_refused() -> None:
@@ -375,20 +393,29 @@ def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "algorithm"),
+    ("extra", "algorithm", "unit", "logp"),
     [
-        pytest.param({"log_odds_ratio": -0.5, "log_odds_chosen": 1.0}, "ORPO", id="ORPO"),
-        pytest.param({"kl": 0.5}, "KTO", id="KTO"),
-        pytest.param({}, "CPO", id="CPO, by its configuration alone"),
-        pytest.param({}, "SimPO", id="SimPO, by its configuration alone"),
+        pytest.param(
+            {"log_odds_ratio": -0.5, "log_odds_chosen": 1.0},
+            "ORPO",
+            "unknown",
+            "logp_chosen_token",
+            id="ORPO",
+        ),
+        pytest.param({"kl": 0.5}, "KTO", "nats*beta", "logp_chosen", id="KTO"),
+        pytest.param({}, "CPO", "unknown", "logp_chosen", id="CPO, by its configuration alone"),
+        pytest.param(
+            {}, "SimPO", "unknown", "logp_chosen_token", id="SimPO, by its configuration alone"
+        ),
     ],
 )
-def test_a_preference_log_of_another_trainer_is_generic(
-    tmp_path: Path, extra: dict[str, Any], algorithm: str
+def test_a_preference_log_of_another_trainer_has_units_of_its_own(
+    tmp_path: Path, extra: dict[str, Any], algorithm: str, unit: str, logp: str
 ) -> None:
     write_jsonl(tmp_path / "log.jsonl", [{**row, **extra} for row in log_history("dpo_healthy")])
     (tmp_path / "args.json").write_text(json.dumps({"algorithm": algorithm}), encoding="utf-8")
     found = read_runs(tmp_path)[0]
-    assert (found.dialect, found.framework, found.algorithm) == ("generic", "unknown", algorithm)
-    assert found.columns["dpo_margin"].unit == "unknown"
-    assert "logp_chosen" not in found.columns
+    assert (found.framework, found.algorithm) == ("TRL", algorithm)
+    assert found.columns["dpo_margin"].unit == unit
+    assert [name for name in found.columns if name.startswith("logp_chosen")] == [logp]
+    assert not {"kl_ref_token", "kl_ref_response", "kl_unknown"} & set(found.columns)

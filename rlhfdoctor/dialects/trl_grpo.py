@@ -1,12 +1,13 @@
-"""TRL GRPOTrainer, and the trainers built on it (Unsloth, Axolotl keep its keys)."""
+"""TRL GRPOTrainer, and the trainers built on it that say nothing of themselves."""
 
 from rlhfdoctor.dialects import Dialect, Key
+from rlhfdoctor.dialects._hf import TRAINER
 from rlhfdoctor.dialects._trl import (
     COMPLETION_MARKS,
     COMPLETIONS,
     COMPONENTS,
     PREFERENCE_KEYS,
-    TRAINER,
+    REWARD_STD,
 )
 
 DIALECT = Dialect(
@@ -18,6 +19,7 @@ DIALECT = Dialect(
     keys={**TRAINER, **COMPLETIONS, "kl": Key("kl_ref_token", "k3", "token mean")},
     patterns=COMPONENTS,
     never_negative=frozenset({"kl"}),
+    changes=(REWARD_STD,),
     log_offset=1,
 )
 """``kl`` is k3 a token (grpo_trainer.py:3238), logged only where beta is not 0."""
