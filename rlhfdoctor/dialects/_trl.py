@@ -112,6 +112,11 @@ ROLLOUTS = {
 }
 """What the trainers with ``objective/*`` keys share (ppo_trainer.py:882-895)."""
 
+PPO_MARKS = (
+    frozenset({"objective/kl", "policy/approxkl_avg", "val/ratio"}),
+    frozenset({"objective/rlhf_reward", "policy/clipfrac_avg", "val/ratio"}),
+)
+
 PPO = {
     **ROLLOUTS,
     "policy/approxkl_avg": Key("kl_old_token", "k2", "mean over tokens, padding included"),

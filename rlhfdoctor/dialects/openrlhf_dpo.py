@@ -9,6 +9,7 @@ DIALECT = Dialect(
     framework="OpenRLHF",
     algorithm="DPO",
     marks=(frozenset({"chosen_reward", "reject_reward"}),),
+    strangers=frozenset({"eval/reward_mean", "eval_reward_mean"}),
     keys={
         "loss_mean": Key("loss_total", reduction="mean of the accumulation window"),
         "loss": Key("loss_total", reduction="last micro-batch"),

@@ -43,7 +43,10 @@ DIALECT = Dialect(
         "rollout/raw_reward": Key("reward_raw_mean"),
         "rollout/rewards": Key("reward_normalised_mean"),
     },
-    patterns={"rollout/zero_std/count_{}": Key("zero_std_groups")},
+    patterns={
+        "rollout/zero_std/count_{}": Key("zero_std_groups"),
+        "eval/{}": Key("heldout_score"),
+    },
     derived=(
         Derived(
             Key("kl_ref_token", "k1", "token mean"),

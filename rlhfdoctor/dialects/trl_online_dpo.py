@@ -8,6 +8,9 @@ DIALECT = Dialect(
     framework="TRL",
     algorithm="online DPO",
     marks=(
+        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "objective/kl"}),
+        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "val/contain_eos_token"}),
+        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "objective/scores"}),
         frozenset({"rewards/chosen", "rewards/rejected", "objective/kl"}),
         frozenset({"rewards/chosen", "rewards/rejected", "objective/scores_margin"}),
         frozenset({"rewards/chosen", "rewards/rejected", "val/contain_eos_token"}),

@@ -4,13 +4,13 @@ trl 1.10.0.dev0, ppo_trainer.py:882-906.
 """
 
 from rlhfdoctor.dialects import Dialect
-from rlhfdoctor.dialects._trl import PPO
+from rlhfdoctor.dialects._trl import PPO, PPO_MARKS
 
 DIALECT = Dialect(
     name="trl_ppo",
     framework="TRL",
     algorithm="PPO",
-    marks=(frozenset({"objective/kl", "policy/approxkl_avg", "val/ratio"}),),
+    marks=PPO_MARKS,
     strangers=frozenset({"objective/scores_margin"}),
     keys=PPO,
     log_offset=1,

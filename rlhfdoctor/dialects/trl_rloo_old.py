@@ -1,13 +1,13 @@
 """TRL RLOOTrainer up to 0.21, with PPOTrainer's keys (0.12.2, rloo_trainer.py:464-472)."""
 
 from rlhfdoctor.dialects import Dialect, Key
-from rlhfdoctor.dialects._trl import PPO
+from rlhfdoctor.dialects._trl import PPO, PPO_MARKS
 
 DIALECT = Dialect(
     name="trl_rloo_old",
     framework="TRL",
     algorithm="RLOO",
-    marks=(frozenset({"objective/kl", "policy/approxkl_avg", "val/ratio"}),),
+    marks=PPO_MARKS,
     strangers=frozenset({"objective/scores_margin"}),
     named=frozenset({"RLOO"}),
     keys={
