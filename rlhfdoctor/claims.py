@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,33 +34,31 @@ class Claim:
 
     @property
     def is_log(self) -> bool:
-        """Whether the file is a log, or was to be one: it makes its folder a run."""
-        return self.reader is None or self.reader.name not in ("samples", "config", "checkpoints")
+        """Whether the file is a log, or was to be one: even empty it makes its folder a run."""
+        return self.reader is None or self.reader.log
 
 
-def by_run(root: Path, notes: list[Note]) -> dict[Path, list[Claim]]:
-    """Return what can be read under a folder, grouped by the folder of the run it belongs to.
+def found(root: Path, notes: list[Note]) -> list[Claim]:
+    """Return what can be read under a folder; notes: what was not even looked at."""
+    return list(_walk(root, notes))
+
+
+def homes(
+    root: Path, logs: Iterable[Path], samples: Iterable[Path], all_paths: Iterable[Path]
+) -> dict[Path, Path]:
+    """Return for each path the folder of the run it belongs to.
 
     Logs make the runs: a folder whose logs all belong to one place, or that has one itself, is one
     run with everything in it. Sample files make runs where there is no log.
     """
-    claims = list(_walk(root, notes))
-    logs = {_home(claim.path, root) for claim in claims if claim.is_log}
-    samples = {
-        _home(claim.path, root)
-        for claim in claims
-        if claim.reader is not None and claim.reader.name == "samples"
-    }
-    homes = logs or samples
-    single = root in homes or len(homes) <= 1
-    groups: dict[Path, list[Claim]] = defaultdict(list)
-    for claim in claims:
-        own = _home(claim.path, root)
-        above = next((place for place in (own, *own.parents) if place in homes), own)
-        place = root if single else above
-        named = Claim(claim.path, shown(claim.path.relative_to(place)), claim.reader, claim.reason)
-        groups[place].append(named)
-    return groups
+    made = {_home(path, root) for path in logs} or {_home(path, root) for path in samples}
+    single = root in made or len(made) <= 1
+    placed = {}
+    for path in all_paths:
+        own = _home(path, root)
+        above = next((place for place in (own, *own.parents) if place in made), own)
+        placed[path] = root if single else above
+    return placed
 
 
 def claim(path: Path) -> Claim | None:

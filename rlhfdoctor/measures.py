@@ -100,8 +100,10 @@ def log_fingerprint(run: Run) -> str | None:
     A log that goes on keeps it, and so does a copy.
     """
     rows = run.observations.filter(pl.col("split") == "train")
-    first = rows["step"].unique().sort().head(FIRST_STEPS)
-    told = rows.filter(pl.col("step").is_in(first.to_list())).select("step", "key", "value")
+    first = rows.select(pl.col("step").unique().sort().head(FIRST_STEPS)).collect()["step"]
+    told = (
+        rows.filter(pl.col("step").is_in(first.to_list())).select("step", "key", "value").collect()
+    )
     lines = sorted({f"{step} {key} {value:.5g}" for step, key, value in told.iter_rows()})
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else None
 
@@ -188,7 +190,7 @@ def locate(run: Run, metric: str, step: int) -> Location:
         (pl.col("step") == step)
         & (pl.col("metric") == metric.removeprefix("eval_"))
         & (pl.col("split") == split)
-    )
+    ).collect()
     if rows.height:
         _, file, key, line = rows.select("step", "source", "key", "line").row(-1)
         return Location(file, key=key, line=line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -71,6 +71,23 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Many logged rows at once, by column: what a reader of long files yields.
+
+    steps, epochs, ranks, lines: one entry a row. tables: rows that carry the same keys, as (places
+    among the rows, numbers of each key at those places). others: as in ``Row``, of all rows.
+    """
+
+    steps: Sequence[int | None]
+    epochs: Sequence[float | None]
+    ranks: Sequence[int | None]
+    lines: Sequence[int | None]
+    evals: Sequence[bool]
+    tables: Sequence[tuple[Sequence[int], Mapping[str, Sequence[float]]]]
+    others: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One response of the policy, or one preference pair; ``None`` where the file is silent."""
 
@@ -121,6 +138,30 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """Files that tell different numbers for one key at ``steps`` steps; the last of them is kept.
+
+    values, files: what each tells at the first of these steps.
+    """
+
+    key: str
+    steps: int
+    first_step: int
+    values: tuple[float, ...]
+    files: tuple[str, ...]
+    kept: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """A place where the log goes back from step ``left`` to ``step``: the run was resumed."""
+
+    left: int
+    step: int
+    where: Location
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One file that was read, and how it was understood."""
 
@@ -151,12 +192,14 @@ class Column:
 class Run:
     """One training run, read and translated.
 
-    observations: long frame, the record of everything logged (step, epoch, split, rank, metric,
-    value, source, key, line, segment, wall_time). metrics: wide frame derived from it, one row a
-    step, train columns under their vocabulary name, evaluation columns behind ``eval_``.
+    observations: long lazy frame, the record of everything logged, as it was logged (step, epoch,
+    split, rank, metric, value, source, key, line, segment, wall_time). metrics: wide frame derived
+    from it, one row a step, train columns under their vocabulary name, evaluation columns behind
+    ``eval_``, corrected where ``columns`` says so.
     samples: lazy frame with one column for each field of ``Sample``, plus source.
     logged_steps: training rows that hold at least one known metric. scores: what was recomputed
     (scores.SCORES), against ``references``. scans: what the checkpoints' weights are like.
+    conflicts, seams: where files contradict each other, and where the log was begun again.
     """
 
     path: str
@@ -166,7 +209,7 @@ class Run:
     dialect: str
     step_unit: str
     sources: tuple[Source, ...]
-    observations: pl.DataFrame
+    observations: pl.LazyFrame
     metrics: pl.DataFrame
     columns: Mapping[str, Column]
     unmapped: Mapping[str, Location]
@@ -179,6 +222,8 @@ class Run:
     scores: pl.DataFrame | None = None
     references: tuple[Mapping[str, object], ...] = ()
     scans: pl.DataFrame | None = None
+    conflicts: tuple[Conflict, ...] = ()
+    seams: tuple[Seam, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property

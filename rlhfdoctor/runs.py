@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,23 +15,34 @@ from pathlib import Path
 
 import polars as pl
 
-from rlhfdoctor import registry
-from rlhfdoctor.claims import Claim, by_run, claim, shown
-from rlhfdoctor.dialects import Dialect, Key, choose
+from rlhfdoctor import merge, registry
+from rlhfdoctor.claims import Claim, claim, found, homes, shown
+from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.measures import log_fingerprint
-from rlhfdoctor.model import Checkpoint, Column, Location, Note, Row, Run, Sample, Setting, Source
+from rlhfdoctor.model import (
+    Checkpoint,
+    Location,
+    Note,
+    Row,
+    Rows,
+    Run,
+    Sample,
+    Setting,
+    Source,
+)
 from rlhfdoctor.readers import Item
 from rlhfdoctor.readers._json import clean
 from rlhfdoctor.readers._scores import Recomputed
 from rlhfdoctor.readers.samples import read_samples
+from rlhfdoctor.sheets import Builder, Sheet, counted_on, numbered, parts, restarts, segmented
 from rlhfdoctor.vocabulary import METRICS
 
-SAME = 1e-6
-"""Relative difference up to which two records of one number are the same (float32 rounding)."""
+PRINTED = ("console", "notebook")
+"""Readers of texts: their numbers may lack digits, and a log made for machines wins over them."""
 
-MOST_PARTS = 200
-"""Columns that one pattern of a dialect may open; no run has more reward functions."""
+TOTALS = ("max_steps", "total_steps")
+"""Logged keys that tell how many steps were planned (ms-swift, LLaMA-Factory)."""
 
 SAMPLES: dict[str, pl.DataType | type[pl.DataType]] = {
     "source": pl.String,
@@ -53,31 +65,17 @@ SAMPLES: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 """Columns of ``Run.samples``."""
 
-OBSERVATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "step": pl.Int64,
-    "epoch": pl.Float64,
-    "split": pl.String,
-    "rank": pl.Int64,
-    "metric": pl.String,
-    "value": pl.Float64,
-    "source": pl.String,
-    "key": pl.String,
-    "line": pl.Int64,
-    "segment": pl.Int64,
-    "wall_time": pl.Float64,
-}
-"""Columns of ``Run.observations``."""
-
-_INDEX = ("step", "epoch", "rank", "line", "segment", "wall_time")
+_RANK = re.compile(r"(?:^|[^a-z])(?:local_?)?rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class _File:
-    """What one file held, before it is translated."""
+    """What one file held, before it is translated. log: it is a run's log even without rows."""
 
     name: str
     reader: str
-    rows: list[Row] = field(default_factory=list)
+    log: bool = False
+    sheet: Sheet | None = None
     samples: list[Sample] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
@@ -88,6 +86,18 @@ class _File:
         """How far the trainer was when it wrote the file; the youngest copy has the most."""
         done = [float(item.value) for item in self.settings if item.name == "updates_done"]
         return max(done, default=0.0)
+
+    @property
+    def traced(self) -> bool:
+        """Whether a text without a row is a trainer's: it says whose, or how it ended."""
+        told = {item.name for item in self.settings}
+        return self.reader in PRINTED and not told.isdisjoint(("framework", "ended_with"))
+
+    @property
+    def held(self) -> int:
+        """How many records it holds."""
+        rows = len(self.sheet) if self.sheet else 0
+        return rows or len(self.samples) or len(self.checkpoints) or len(self.settings)
 
 
 def read_runs(
@@ -111,11 +121,7 @@ def read_runs(
     checked = _check_mapping(mapping or {})
     forced = _dialect_named(dialect) if dialect else None
     notes: list[Note] = []
-    if _is_folder(root):
-        found = by_run(root, notes)
-        groups = {place: [_read(item) for item in claims] for place, claims in found.items()}
-    else:
-        groups = {root: [_read_file(root)]}
+    groups = _grouped(root, notes) if _is_folder(root) else {root: [_read_file(root)]}
     known = {
         os.path.realpath(place / file.name)
         for place, files in groups.items()
@@ -131,11 +137,11 @@ def read_runs(
         why = "; ".join(f"{note.where}: {note.text}" for note in (*told, *notes)[:3])
         raise UnreadableRun(
             f"no log and no samples in {path}" + (f" ({why})" if why else ""),
-            "a run has a trainer_state.json, or metrics or samples as JSON Lines",
+            "a run has a trainer_state.json, event files, a console log, or metrics as JSON Lines",
         )
     runs: list[Run] = []
     for place, files in sorted(groups.items()):
-        if place in held or any(_is_log(file) for file in files):
+        if place in held or any(file.log for file in files):
             runs.extend(_build(place, [*files, *extra], forced, checked))
         elif len(groups) > 1:
             where = shown(place.relative_to(root))
@@ -264,18 +270,28 @@ def _is_folder(path: Path) -> bool:
 
 
 def _holds(files: Iterable[_File]) -> bool:
-    return any(file.rows or file.samples for file in files)
+    return any(file.sheet or file.samples or file.traced for file in files)
 
 
-def _is_log(file: _File) -> bool:
-    """Say whether a file was to hold rows or samples, whether or not it does."""
-    return file.reader not in ("config", "checkpoints")
+def _grouped(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
+    """Read everything under a folder, and sort it by the folder of the run it belongs to."""
+    read = [(item.path, _read(item)) for item in found(root, notes)]
+    logs = [path for path, file in read if file.sheet or file.log or file.traced]
+    samples = [path for path, file in read if file.samples]
+    placed = homes(root, logs, samples, [path for path, _ in read])
+    groups: dict[Path, list[_File]] = defaultdict(list)
+    for path, file in read:
+        place = placed[path]
+        groups[place].append(_named(file, shown(path.relative_to(place))))
+    return groups
 
 
 def _read(claimed: Claim) -> _File:
     if claimed.reader is None:
-        return _File(claimed.name, "none", notes=[Note(claimed.name, claimed.reason, unread=True)])
-    return _fill(_File(claimed.name, claimed.reader.name), claimed.reader.read(claimed.path))
+        note = Note(claimed.name, claimed.reason, unread=True)
+        return _File(claimed.name, "none", log=True, notes=[note])
+    file = _File(claimed.name, claimed.reader.name, log=claimed.reader.log)
+    return _fill(file, claimed.reader.read(claimed.path))
 
 
 def _read_file(path: Path) -> _File:
@@ -284,38 +300,54 @@ def _read_file(path: Path) -> _File:
         why = f": it {claimed.reason}" if claimed else ""
         raise UnreadableRun(
             f"no reader understands {shown(Path(path.name))[:200]}{why}",
-            "known are trainer_state.json, JSON Lines of metrics or samples, run_config.json",
+            "known are trainer_state.json, event files, .wandb, JSON Lines, CSV, Parquet and texts",
         )
-    return _read(claimed)
+    return _named(_read(claimed), shown(Path(path.name)))
 
 
 def _read_samples(path: Path) -> _File:
     if _is_folder(path):
         raise UnreadableRun(f"{path} is a folder", "--samples takes a JSON Lines file of samples")
-    return _fill(_File(shown(path), "samples"), read_samples(path))
+    return _named(_fill(_File("", "samples"), read_samples(path)), shown(path))
 
 
 def _fill(file: _File, items: Iterator[Item]) -> _File:
     """Sort what a reader yields; a file that cannot be read to its end is noted."""
-    folder = file.name.rpartition("/")[0]
+    built = Builder()
     try:
         for item in items:
             match item:
-                case Row():
-                    file.rows.append(item)
+                case Row() | Rows():
+                    built.add(item)
                 case Sample():
                     file.samples.append(item)
                 case Checkpoint():
-                    name = file.name.rpartition("/")[2]
-                    file.checkpoints.append(replace(item, path=file.name, name=name))
+                    file.checkpoints.append(item)
                 case Setting():
-                    file.settings.append(replace(item, where=replace(item.where, file=file.name)))
+                    file.settings.append(item)
                 case Note():
-                    where = f"{folder}/{item.where}" if folder else item.where
-                    file.notes.append(replace(item, where=clean(where)))
+                    file.notes.append(item)
     except OSError as error:
-        file.notes.append(Note(file.name, f"cannot be read ({error.strerror})", unread=True))
+        told = f"cannot be read ({error.strerror})"
+        file.notes.append(Note(file.name, told, unread=True))
+    if built.refused:
+        told = f"{built.refused} values lie under more keys than any log has; left out"
+        file.notes.append(Note(file.name, told, left_out=built.refused))
+    file.sheet = built.sheet() if built.steps else None
     return file
+
+
+def _named(file: _File, name: str) -> _File:
+    """Give what a reader yielded the name of its file within the run."""
+    folder, _, last = name.rpartition("/")
+    prefix = f"{folder}/" if folder else ""
+    return replace(
+        file,
+        name=name,
+        checkpoints=[replace(item, path=name, name=last) for item in file.checkpoints],
+        settings=[replace(item, where=replace(item.where, file=name)) for item in file.settings],
+        notes=[replace(item, where=clean(prefix + item.where)) for item in file.notes],
+    )
 
 
 # What the user said
@@ -333,7 +365,10 @@ def _check_mapping(mapping: Mapping[str, str]) -> dict[str, Key]:
 
 def _check_keys(mapping: Mapping[str, Key], runs: Iterable[Run]) -> None:
     """Refuse a mapped key that no log has: a slip that would silence what it was to show."""
-    logged = {key for run in runs for key in run.observations["key"].unique()}
+    logged: set[str] = set()
+    if mapping:
+        for run in runs:
+            logged.update(run.observations.select("key").unique().collect()["key"])
     for key in mapping:
         if logged and key not in logged:
             raise DoctorError(
@@ -359,57 +394,88 @@ def _build(
     place: Path, files: list[_File], forced: Dialect | None, mapping: Mapping[str, Key]
 ) -> list[Run]:
     """Build the runs of one place: one, or several where its only log starts over."""
-    files = sorted(files, key=lambda file: (file.updates_done, file.name))
-    for file in files:
-        _count_on(file)
-    logs = [file for file in files if file.rows]
-    parts = _restarts(logs[0].rows) if len(logs) == 1 else []
-    if len(parts) < 2:
+    files = sorted(
+        files, key=lambda file: (file.reader not in PRINTED, file.updates_done, file.name)
+    )
+    files = _on_one_axis(files)
+    logs = [file for file in files if file.sheet]
+    starts = restarts(logs[0].sheet) if len(logs) == 1 and logs[0].sheet else []
+    if not starts:
         return [_run(place, files, forced, mapping)]
     runs = []
-    for number, rows in enumerate(parts, start=1):
-        told = Note(logs[0].name, f"starts over {len(parts) - 1} times; this is run {number}")
-        log = replace(logs[0], rows=rows, notes=[*logs[0].notes, told])
-        last = number == len(parts)
-        others = [file for file in files if not file.rows and (last or file.reader == "config")]
+    for number, sheet in enumerate(parts(_sheet(logs[0]), starts), start=1):
+        told = Note(logs[0].name, f"starts over {len(starts)} times; this is run {number}")
+        log = replace(logs[0], sheet=sheet, notes=[*logs[0].notes, told])
+        last = number == len(starts) + 1
+        others = [file for file in files if not file.sheet and (last or file.reader == "config")]
         run = _run(place, [*others, log], forced, mapping)
         runs.append(replace(run, name=f"{run.name}#{number}"))
     return runs
 
 
-def _count_on(file: _File) -> None:
-    """Count steps on where a log counts them anew in each epoch: the epoch goes on."""
-    shift = times = 0
-    last: Row | None = None
-    counted: list[Row] = []
-    for row in file.rows:
-        if row.step is not None and row.split == "train":
-            back = last is not None and last.step is not None and row.step < last.step
-            if back and last and last.step and (row.epoch or 0.0) > (last.epoch or 0.0):
-                shift, times = shift + last.step, times + 1
-            last = row
-        counted.append(
-            replace(row, step=row.step + shift) if shift and row.step is not None else row
-        )
-    if times:
-        file.rows = counted
-        told = f"steps are counted anew in each epoch; put end to end {times} times"
-        file.notes.append(Note(file.name, told))
+def _sheet(file: _File) -> Sheet:
+    if file.sheet is None:
+        raise ValueError(f"{file.name} holds no rows")
+    return file.sheet
 
 
-def _restarts(rows: Sequence[Row]) -> list[list[Row]]:
-    """Cut a log where the training step goes back to where the log began: another run."""
-    parts: list[list[Row]] = [[]]
-    first = last = None
-    for row in rows:
-        if row.step is not None and row.split == "train":
-            if first is not None and last is not None and row.step < last and row.step <= first:
-                parts.append([])
-                first = None
-            first = row.step if first is None else first
-            last = row.step
-        parts[-1].append(row)
-    return parts
+def _on_one_axis(files: Sequence[_File]) -> list[_File]:
+    """Put the logs of a place on one axis of steps, and say what was done to whose.
+
+    Steps that are counted anew in each epoch are put end to end; a log without steps, or with
+    others, takes those of a log that tells the same numbers; what remains without is numbered.
+    """
+    config = _config(files)
+    counted: dict[str, Sheet] = {}
+    notes: dict[str, list[Note]] = defaultdict(list)
+    ranked = {file.name for file in files if _RANK.search(file.name)}
+    for file in files:
+        if file.sheet:
+            counted[file.name], times = counted_on(file.sheet)
+            if times:
+                told = f"steps are counted anew in each epoch; put end to end {times} times"
+                notes[file.name].append(Note(file.name, told))
+    lenders = {
+        file.name: counted[file.name]
+        for file in reversed(files)
+        if file.sheet and not _stepless(counted[file.name]) and file.reader not in PRINTED
+    }
+    made = []
+    for file in files:
+        if file.sheet is None:
+            made.append(file)
+            continue
+        sheet = counted[file.name]
+        others = {name: other for name, other in lenders.items() if name != file.name}
+        lent = None if file.name in ranked else merge.lent_steps(sheet, others)
+        if lent is not None:
+            sheet, lender = lent
+            told = f"its rows are those of {lender}, whose steps they take"
+            notes[file.name].append(Note(file.name, told))
+            lenders.pop(file.name, None)
+        elif _stepless(sheet):
+            sheet = _number(file.name, sheet, config, notes[file.name])
+        elif missing := sheet.index["step"].null_count():
+            told = f"{missing} rows carry no step and were left out"
+            notes[file.name].append(Note(file.name, told, left_out=missing))
+            sheet = sheet.take(sheet.index["step"].is_not_null().to_list())
+        rank = _RANK.search(file.name)
+        if rank:
+            sheet = sheet.with_index(rank=[int(rank[1])] * len(sheet))
+        made.append(replace(file, sheet=segmented(sheet), notes=[*file.notes, *notes[file.name]]))
+    return made
+
+
+def _stepless(sheet: Sheet) -> bool:
+    """Say whether most rows carry no step, so that all are numbered."""
+    return 2 * sheet.index["step"].null_count() > len(sheet)
+
+
+def _number(name: str, sheet: Sheet, config: Mapping[str, Setting], notes: list[Note]) -> Sheet:
+    none = sheet.index["step"].null_count() == len(sheet)
+    what = "no step is logged" if none else "most rows carry no step"
+    notes.append(Note(name, f"{what}; the rows were numbered from 1"))
+    return numbered(sheet)
 
 
 def _run(
@@ -417,299 +483,76 @@ def _run(
 ) -> Run:
     notes = [note for file in files for note in file.notes]
     config = _config(files)
-    spoken = forced or _choose(files, config)
-    tables = [_table(file, spoken, mapping, notes) for file in files if file.rows]
-    observations = _observations([long for _, long in tables])
-    _note_disagreements(observations, notes)
-    metrics, logged = _metrics([wide for wide, _ in tables])
-    named = config.get("algorithm")
-    algorithm = spoken.algorithm
-    if algorithm == "unknown" and named:
-        algorithm = str(named.value)
+    sheets = {file.name: file.sheet for file in files if file.sheet}
+    spoken, dialects = merge.spoken(sheets, config, forced)
+    tables = [
+        merge.translate(
+            merge.Log(file.name, file.sheet, dialects[file.name], file.reader in PRINTED),
+            mapping,
+            config,
+        )
+        for file in files
+        if file.sheet
+    ]
+    metrics, logged = merge.wide(tables, notes)
+    observations = merge.record(tables)
+    algorithm, framework = spoken.algorithm, spoken.framework
+    if algorithm == "unknown" and "algorithm" in config:
+        algorithm = str(config["algorithm"].value)
+    if framework == "unknown" and "framework" in config:
+        framework = str(config["framework"].value)
     sample_frame, sample_count = _samples(files)
     return Run(
         path=shown(place),
         name=shown(Path(Path(os.path.abspath(place)).name)),
-        framework=spoken.framework,
+        framework=framework,
         algorithm=algorithm,
         dialect=spoken.name,
-        step_unit="row" if any(_numbered(file) for file in files) else "step",
+        step_unit=_step_unit(files),
         sources=tuple(
             Source(
                 file=file.name,
                 reader=file.reader,
-                dialect=spoken.name if file.rows else None,
-                rows=len(file.rows or file.samples or file.checkpoints or file.settings),
+                dialect=dialects[file.name].name if file.sheet else None,
+                rows=file.held,
             )
             for file in files
             if file.reader != "none"
         ),
         observations=observations,
         metrics=metrics,
-        columns=_columns(observations, metrics, spoken, mapping),
-        unmapped=_first_places(observations.filter(pl.col("metric").is_null())),
+        columns=merge.columns(tables, metrics),
+        unmapped=merge.unmapped(tables),
         samples=sample_frame,
         sample_count=sample_count,
         logged_steps=logged,
-        checkpoints=_checkpoints(files, observations),
+        checkpoints=_checkpoints(files, metrics),
         config=config,
         log_offset=spoken.log_offset,
+        conflicts=tuple(merge.conflicts(tables)),
+        seams=tuple(merge.seams(tables)),
         notes=tuple(notes),
     )
+
+
+def _step_unit(files: Iterable[_File]) -> str:
+    """Return "row" where rows had to be numbered, "step" where the trainer counted."""
+    numbered_rows = any("numbered from 1" in note.text for file in files for note in file.notes)
+    return "row" if numbered_rows else "step"
 
 
 def _config(files: Iterable[_File]) -> dict[str, Setting]:
     """Merge settings; the trainer's own state wins over files that a script wrote."""
     ordered = sorted(files, key=lambda file: file.reader == "trainer_state")
-    return {setting.name: setting for file in ordered for setting in file.settings}
-
-
-def _choose(files: Iterable[_File], config: Mapping[str, Setting]) -> Dialect:
-    logged: dict[str, bool] = {}
-    for file in files:
-        for row in file.rows:
-            for key, value in row.values.items():
-                bare = key.removeprefix("train/")
-                logged[bare] = logged.get(bare, False) or value < 0
-    keys = frozenset(logged)
-    negative = frozenset(key for key, below in logged.items() if below)
-    named = config.get("algorithm")
-    dialects = registry.members("dialects", Dialect)
-    generic = next(item for item in dialects if item.name == "generic")
-    return choose(dialects, keys, negative, str(named.value) if named else None, generic)
-
-
-def _split(key: str) -> str:
-    return "eval" if key.startswith(("eval_", "eval/")) else "train"
-
-
-def _meaning(key: str, dialect: Dialect, mapping: Mapping[str, Key]) -> tuple[str, Key] | None:
-    """Return the canonical name and meaning of a logged key, trackers' prefixes aside."""
-    if key in mapping:
-        return mapping[key].metric, mapping[key]
-    return dialect.meaning(key) or dialect.meaning(_bare(key))
-
-
-def _bare(key: str) -> str:
-    """Return a key without the prefixes of trackers and evaluations."""
-    return key[5:] if _split(key) == "eval" else key.removeprefix("train/")
-
-
-def _translate(keys: Iterable[str], dialect: Dialect, mapping: Mapping[str, Key]) -> dict[str, str]:
-    """Return the column of each key of a file that has a meaning; one key a column.
-
-    Where several keys mean the same metric, the user's wins, then the first that the dialect lists.
-    """
-    order = {key: rank for rank, key in enumerate(dialect.keys)}
-    ranked = sorted(
-        keys,
-        key=lambda key: (
-            key not in mapping,
-            min(order.get(key, len(order)), order.get(_bare(key), len(order))),
-            key,
-        ),
-    )
-    columns: dict[str, str] = {}
-    parts: Counter[str] = Counter()
-    for key in ranked:
-        found = _meaning(key, dialect, mapping)
-        if found is None:
-            continue
-        column = f"eval_{found[0]}" if _split(key) == "eval" else found[0]
-        if column in columns.values():
-            continue
-        if "[" in column:
-            parts[found[1].metric] += 1
-            if parts[found[1].metric] > MOST_PARTS:
-                continue
-        columns[key] = column
-    return columns
-
-
-def _table(
-    file: _File, dialect: Dialect, mapping: Mapping[str, Key], notes: list[Note]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return a file's rows wide (one column a known metric) and long (one row a value).
-
-    Rows without a step are numbered where most of the file's rows have none, and left out
-    otherwise.
-    """
-    rows = file.rows
-    stepless = sum(row.step is None for row in rows)
-    if _numbered(file):
-        what = "no step is logged" if stepless == len(rows) else "most rows carry no step"
-        notes.append(Note(file.name, f"{what}; the rows were numbered from 1"))
-        rows = [replace(row, step=index) for index, row in enumerate(rows, start=1)]
-    elif stepless:
-        told = f"{stepless} rows carry no step and were left out"
-        notes.append(Note(file.name, told, left_out=stepless))
-        rows = [row for row in rows if row.step is not None]
-    segments = _segments(rows)
-    if segments[-1]:
-        told = f"the step goes back {segments[-1]} times; the later rows are kept"
-        notes.append(Note(file.name, told))
-    index = pl.DataFrame(
-        {
-            "step": [row.step for row in rows],
-            "epoch": [row.epoch for row in rows],
-            "rank": [row.rank for row in rows],
-            "line": [row.line for row in rows],
-            "segment": segments,
-            "wall_time": [row.wall_time for row in rows],
-        },
-        schema={name: OBSERVATIONS[name] for name in _INDEX},
-    )
-    places: dict[str, list[int]] = defaultdict(list)
-    values: dict[str, list[float]] = defaultdict(list)
-    for place, row in enumerate(rows):
-        for key, value in row.values.items():
-            places[key].append(place)
-            values[key].append(value)
-    columns = _translate(places, dialect, mapping)
-    wide = index.with_columns(
-        pl.Series(column, _spread(places[key], values[key], len(rows)), dtype=pl.Float64)
-        for key, column in sorted(columns.items(), key=lambda entry: entry[1])
-    )
-    names = {key: columns[key].removeprefix("eval_") if key in columns else None for key in places}
-    keys = sorted(places)
-    long = pl.DataFrame(
-        {
-            "place": [place for key in keys for place in places[key]],
-            "key": [key for key in keys for _ in places[key]],
-            "value": [value for key in keys for value in values[key]],
-        },
-        schema={"place": pl.Int64, "key": pl.String, "value": pl.Float64},
-    )
-    told_keys = pl.DataFrame(
-        {
-            "key": keys,
-            "metric": [names[key] for key in keys],
-            "split": [_split(key) for key in keys],
-        },
-        schema={"key": pl.String, "metric": pl.String, "split": pl.String},
-    )
-    long = (
-        long.join(index.with_row_index("place").cast({"place": pl.Int64}), on="place")
-        .join(told_keys, on="key")
-        .with_columns(source=pl.lit(file.name))
-        .sort("place", "key")
-    )
-    return wide, long.select(*OBSERVATIONS)
-
-
-def _numbered(file: _File) -> bool:
-    """Say whether most of a file's rows carry no step, so that all are numbered."""
-    return 2 * sum(row.step is None for row in file.rows) > len(file.rows)
-
-
-def _spread(places: Sequence[int], values: Sequence[float], count: int) -> list[float | None]:
-    column: list[float | None] = [None] * count
-    for place, value in zip(places, values, strict=True):
-        column[place] = value
-    return column
-
-
-def _segments(rows: Sequence[Row]) -> list[int]:
-    """Number the stretches between which the training step goes back."""
-    segments, segment, last = [], 0, None
-    for row in rows:
-        if row.split == "train" and row.step is not None:
-            if last is not None and row.step < last:
-                segment += 1
-            last = row.step
-        segments.append(segment)
-    return segments
-
-
-def _observations(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Join the long tables into the record, in order of precedence.
-
-    The same number at the same step, copied from one file to another, is recorded once, for the
-    youngest file.
-    """
-    if not frames:
-        return pl.DataFrame(schema=OBSERVATIONS)
-    return pl.concat(frames).unique(
-        ["split", "step", "key", "value", "rank"], keep="last", maintain_order=True
-    )
-
-
-def _note_disagreements(observations: pl.DataFrame, notes: list[Note]) -> None:
-    """Say where two files tell different numbers for the same step and key."""
-    low, high = pl.col("low"), pl.col("high")
-    apart = (high - low) > SAME * pl.max_horizontal(high.abs(), low.abs())
-    infinite = (high != low) & (high.is_infinite() | low.is_infinite())
-    told = (
-        observations.group_by("split", "step", "key", maintain_order=True)
-        .agg(
-            low=pl.col("value").min(),
-            high=pl.col("value").max(),
-            nan=pl.col("value").is_nan().any() & pl.col("value").is_not_nan().any(),
-            files=pl.col("source").n_unique(),
-        )
-        .filter((pl.col("files") > 1) & (pl.col("nan") | apart | infinite))
-    )
-    counted = told.group_by("key", maintain_order=True).agg(
-        count=pl.len(), first=pl.col("step").min()
-    )
-    for key, count, first in counted.iter_rows():
-        where = f"files disagree at {count} steps, first at {first}"
-        notes.append(Note(key, f"{where}; the one with the most updates, or the last, is kept"))
-
-
-def _metrics(tables: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
-    """Make the wide view, one row a step, later rows last; count the steps with a train metric."""
-    empty = pl.DataFrame(schema={"step": pl.Int64, "epoch": pl.Float64})
-    if not tables:
-        return empty, 0
-    merged = pl.concat(tables, how="diagonal")
-    columns = sorted(set(merged.columns) - set(_INDEX))
-    if not columns:
-        return empty, 0
-    wide = (
-        merged.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
-        .group_by("step", maintain_order=True)
-        .agg(pl.col("epoch", *columns).drop_nulls().last())
-        .sort("step")
-        .select("step", "epoch", *columns)
-    )
-    train = [column for column in columns if not column.startswith("eval_")]
-    logged = wide.select(pl.any_horizontal(pl.col(train).is_not_null()).sum()) if train else None
-    return wide, int(logged.item()) if logged is not None else 0
-
-
-def _columns(
-    observations: pl.DataFrame,
-    metrics: pl.DataFrame,
-    dialect: Dialect,
-    mapping: Mapping[str, Key],
-) -> dict[str, Column]:
-    places: dict[str, list[Location]] = defaultdict(list)
-    meanings: dict[str, Key] = {}
-    found = observations.drop_nulls("metric").select("split", "metric", "key", "source")
-    for split, metric, key, source in found.unique(maintain_order=True).iter_rows():
-        name = metric if split == "train" else f"eval_{metric}"
-        meaning = _meaning(key, dialect, mapping)
-        if name in metrics.columns and meaning is not None:
-            places[name].append(Location(file=source, key=key))
-            meanings.setdefault(name, meaning[1])
-    return {
-        name: Column(
-            metric=name.removeprefix("eval_"),
-            unit=meanings[name].unit or METRICS[meanings[name].metric].unit,
-            estimator=meanings[name].estimator,
-            reduction=meanings[name].reduction,
-            sources=tuple(locations),
-        )
-        for name, locations in sorted(places.items())
-    }
-
-
-def _first_places(observations: pl.DataFrame) -> dict[str, Location]:
-    first = observations.select("key", "source", "line").unique(
-        "key", keep="first", maintain_order=True
-    )
-    return {key: Location(file, key=key, line=line) for key, file, line in first.iter_rows()}
+    config = {setting.name: setting for file in ordered for setting in file.settings}
+    for file in ordered:
+        for key in TOTALS if file.sheet else ():
+            if "planned_steps" not in config and key in _sheet(file).series:
+                total = _sheet(file).series[key][1][-1]
+                config["planned_steps"] = Setting(
+                    "planned_steps", total, Location(file.name, key=key)
+                )
+    return config
 
 
 def _samples(files: Iterable[_File]) -> tuple[pl.LazyFrame, int]:
@@ -728,13 +571,10 @@ def _samples(files: Iterable[_File]) -> tuple[pl.LazyFrame, int]:
     return frame.lazy(), frame.height
 
 
-def _checkpoints(files: Iterable[_File], observations: pl.DataFrame) -> tuple[Checkpoint, ...]:
+def _checkpoints(files: Iterable[_File], metrics: pl.DataFrame) -> tuple[Checkpoint, ...]:
     """Order checkpoints by step and give each the epoch that the log tells for it."""
     found = [checkpoint for file in files for checkpoint in file.checkpoints]
-    epochs: dict[int, float] = {}
-    if found:
-        told = observations.drop_nulls("epoch").group_by("step").agg(pl.col("epoch").last())
-        epochs = dict(told.iter_rows())
+    epochs = dict(metrics.select("step", "epoch").drop_nulls().iter_rows()) if found else {}
     twice = {step for step, count in Counter(item.step for item in found).items() if count > 1}
     return tuple(
         replace(

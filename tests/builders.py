@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 
 from rlhfdoctor.measures import SCANS
+from rlhfdoctor.merge import OBSERVATIONS
 from rlhfdoctor.model import Checkpoint, Column, Finding, Location, Note, Run, Setting, Skip
 from rlhfdoctor.profile import limits_of, rules
-from rlhfdoctor.runs import OBSERVATIONS, SAMPLES
+from rlhfdoctor.runs import SAMPLES
 from rlhfdoctor.scores import SCORES
 from rlhfdoctor.vocabulary import METRICS
 
@@ -89,7 +90,7 @@ def run_of(
         dialect="test",
         step_unit="step",
         sources=(),
-        observations=observations,
+        observations=observations.lazy(),
         metrics=metrics,
         columns={
             name: Column(

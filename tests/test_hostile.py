@@ -228,7 +228,7 @@ def test_unique_keys_in_every_row_do_not_multiply(tmp_path: Path) -> None:
     ]
     write_jsonl(tmp_path / "log.jsonl", rows)
     (run,) = read_runs(tmp_path)
-    assert run.observations.height == 51 * 1000
+    assert run.observations.collect().height == 51 * 1000
     assert run.metrics.columns == ["step", "epoch", "loss_total"]
 
 

@@ -198,9 +198,9 @@ def test_whatever_a_folder_holds_reading_it_is_a_run_or_an_error_with_a_hint(
         told = [f"{note.where} {note.text}" for note in run.notes]
         settings_told = [str(setting.value) for setting in run.config.values()]
         "\n".join([*told, *settings_told, *run.unmapped, *run.columns]).encode()
-        assert run.observations["step"].null_count() == 0
-        assert run.observations["step"].abs().max() is None or (
-            run.observations["step"].abs().max() < 2**53  # type: ignore[operator]
+        assert run.observations.collect()["step"].null_count() == 0
+        assert run.observations.collect()["step"].abs().max() is None or (
+            run.observations.collect()["step"].abs().max() < 2**53  # type: ignore[operator]
         )
         assert set(run.columns) == set(run.metrics.columns) - {"step", "epoch"}
 
@@ -219,23 +219,23 @@ def test_a_thousand_rows_of_keys_that_nothing_else_has_stay_a_long_table(tmp_pat
     ]
     (run,) = read_runs(write_jsonl(tmp_path / "log.jsonl", rows), dialect="generic")
     assert run.metrics.shape == (1000, 3)
-    assert run.observations.height == 4000
-    assert run.observations["key"].n_unique() == 3001
+    assert run.observations.collect().height == 4000
+    assert run.observations.collect()["key"].n_unique() == 3001
     assert len(run.unmapped) == 3000
     assert set(run.columns) == {"loss_total"}
     assert len(run.notes) == 1
     assert len(run.notes[0].text) < 1000
     (grpo,) = read_runs(tmp_path / "log.jsonl", dialect="trl_grpo")
     assert grpo.metrics.shape == (1000, 2 + 1 + 200)
-    assert grpo.observations.height == 4000
+    assert grpo.observations.collect().height == 4000
 
 
 def test_evaluation_keys_of_all_rows_stay_a_long_table(tmp_path: Path) -> None:
     rows = [{"step": step, "loss": 1.0, f"eval_own/{step}": 2.0} for step in range(1, 1001)]
     (run,) = read_runs(write_state(tmp_path, rows))
     assert run.metrics.shape == (1000, 3)
-    assert run.observations.filter(pl.col("split") == "eval").height == 1000
-    assert run.observations.height == 2000
+    assert run.observations.collect().filter(pl.col("split") == "eval").height == 1000
+    assert run.observations.collect().height == 2000
 
 
 PLAIN = KEYS.filter(lambda key: key != "log_history")
@@ -263,7 +263,7 @@ def test_the_record_holds_every_number_under_the_key_that_was_logged(
     expected = [
         (row.step, key, repr(value)) for row in found.rows for key, value in row.values.items()
     ]
-    logged = run.observations.select("step", "key", "value").iter_rows()
+    logged = run.observations.collect().select("step", "key", "value").iter_rows()
     assert sorted((step, key, repr(value)) for step, key, value in logged) == sorted(
         expected, key=lambda entry: (entry[0] or 0, *entry[1:])
     )

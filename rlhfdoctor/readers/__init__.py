@@ -1,8 +1,9 @@
 """Readers turn files into rows. One format a file; frameworks are the dialects' business.
 
 A reader claims paths by a glob on the name and, for files, a look at the first 64 KiB; it yields
-``Row``, ``Sample``, ``Checkpoint``, ``Setting`` and ``Note``, and never raises for content: what it
-cannot use becomes a note. It opens nothing but the path it was given and executes nothing.
+``Row`` (or ``Rows``, many at once), ``Sample``, ``Checkpoint``, ``Setting`` and ``Note``, and never
+raises for content: what it cannot use becomes a note. It opens nothing but the path it was given
+and executes nothing.
 """
 
 from __future__ import annotations
@@ -12,23 +13,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlhfdoctor.model import Checkpoint, Note, Row, Sample, Setting
+from rlhfdoctor.model import Checkpoint, Note, Row, Rows, Sample, Setting
 
 HEAD_BYTES = 65536
 """How much of a file ``looks`` may see."""
 
-Item = Row | Sample | Checkpoint | Setting | Note
+Item = Row | Rows | Sample | Checkpoint | Setting | Note
 Read = Callable[[Path], Iterator[Item]]
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A format: which paths it claims, and how to read one. ``folder``: it claims directories."""
+    """A format: which paths it claims, and how to read one.
+
+    folder: it claims directories. log: such a file is a run's log even where it holds no row; other
+    files, which may be anything, are logs where they hold rows.
+    """
 
     name: str
     globs: tuple[str, ...]
     looks: Callable[[bytes], bool] | None
     folder: bool
+    log: bool
     read: Read
 
     def claims(self, name: str, head: bytes) -> bool:
@@ -45,11 +51,16 @@ class Reader:
 
 
 def reader(
-    *globs: str, looks: Callable[[bytes], bool] | None = None, folder: bool = False
+    *globs: str,
+    looks: Callable[[bytes], bool] | None = None,
+    folder: bool = False,
+    log: bool = False,
 ) -> Callable[[Read], Reader]:
     """Make a function the reader of the paths whose names match one of the globs."""
 
     def made(read: Read) -> Reader:
-        return Reader(name=read.__name__, globs=globs, looks=looks, folder=folder, read=read)
+        return Reader(
+            name=read.__name__, globs=globs, looks=looks, folder=folder, log=log, read=read
+        )
 
     return made

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import orjson
 
-from rlhfdoctor.model import Note, Row
+from rlhfdoctor.model import Note, Row, Rows
 from rlhfdoctor.readers._open import fault_of, opened
 
 STEP_KEYS = (
@@ -31,6 +33,9 @@ STEP_KEYS = (
 
 PROGRESS_KEYS = ("global_step/max_steps", "iteration", "current_steps")
 """Keys that may hold the step and the last one as text: "5/100" (ms-swift, Megatron)."""
+
+RANK_KEYS = ("rank", "local_rank", "process_index")
+"""Keys that say which process of several logged a row."""
 
 EPOCH_KEYS = ("epoch", "train/epoch", "training/epoch")
 
@@ -52,6 +57,11 @@ DEEPEST = 32
 LARGEST_STEP = 2**53
 """Steps from here on are no steps; a float cannot count them."""
 
+BLOCK_ROWS = 256
+"""Records that are made into rows at once: few enough to stay in a processor's cache."""
+
+_COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, *RANK_KEYS))
+_NUMBERS: set[type] = {int, float}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(r"(?P<nan>[+-]?nan)|(?P<sign>[+-]?)inf(inity)?", re.IGNORECASE)
 _PROGRESS = re.compile(r"(\d+)\s*/\s*(\d+)")
@@ -154,34 +164,137 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
     It is an evaluation row where every metric carries the ``eval_`` or ``eval/`` prefix. A step
     that is no whole number is treated as absent; "5/100" is step 5 of ``max_steps`` 100.
     """
-    values: dict[str, float] = {}
-    others: list[str] = []
-    for key, value in flatten(record):
-        if value is None:
-            continue
-        as_number = number(value)
-        name = key if key.isascii() else clean(key)
-        if as_number is not None:
-            values[name] = as_number
-            continue
-        others.append(name)
-        progress = _PROGRESS.fullmatch(value) if isinstance(value, str) else None
-        if progress and key in PROGRESS_KEYS:
-            values["step"], values["max_steps"] = float(progress[1]), float(progress[2])
-        else:
-            refused[name] += 1
-    step = _first(values, STEP_KEYS)
-    epoch = _first(values, EPOCH_KEYS)
-    counted = [key for key in (*STEP_KEYS, *EPOCH_KEYS) if values.pop(key, None) is not None]
-    evaluation = bool(values) and all(key.startswith(("eval_", "eval/")) for key in values)
+    made = rows([(line, record)], refused)
     return Row(
-        values=values,
-        step=whole(step),
-        epoch=epoch,
-        split="eval" if evaluation else "train",
+        values={key: column[0] for _, table in made.tables for key, column in table.items()},
+        step=made.steps[0],
+        epoch=made.epochs[0],
+        split="eval" if made.evals[0] else "train",
+        rank=made.ranks[0],
         line=line,
-        others=(*others, *counted),
+        others=tuple(sorted(made.others)),
     )
+
+
+def rows(records: Sequence[tuple[int | None, Mapping[str, object]]], refused: Counter[str]) -> Rows:
+    """Make rows of many logged records, each with its line, as ``row`` does of one."""
+    block = _Block(len(records), refused)
+    shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, (_, record) in enumerate(records):
+        shapes[tuple(record)].append(place)
+    for shape, places in shapes.items():
+        columns = list(zip(*(records[place][1].values() for place in places), strict=True))
+        kinds = [set(map(type, column)) for column in columns]
+        if not any(dict in kind for kind in kinds):
+            block.add(shape, places, columns, kinds)
+            continue
+        nested: dict[tuple[str, ...], list[tuple[int, dict[str, object]]]] = defaultdict(list)
+        for place in places:
+            leaves = dict(flatten(records[place][1]))
+            nested[tuple(leaves)].append((place, leaves))
+        for keys, found in nested.items():
+            columns = list(zip(*(leaves.values() for _, leaves in found), strict=True))
+            kinds = [set(map(type, column)) for column in columns]
+            block.add(keys, [place for place, _ in found], columns, kinds)
+    return Rows(
+        steps=[whole(step) for step in block.first(STEP_KEYS)],
+        epochs=block.first(EPOCH_KEYS),
+        ranks=[whole(rank) for rank in block.first(RANK_KEYS)],
+        lines=[line for line, _ in records],
+        evals=block.evaluations(),
+        tables=block.tables,
+        others=frozenset(block.others),
+    )
+
+
+class _Block:
+    """The columns of many records while they are gathered, shape by shape."""
+
+    def __init__(self, count: int, refused: Counter[str]) -> None:
+        self.refused = refused
+        self.count = count
+        self.counters: dict[str, list[tuple[Sequence[int], Sequence[float]]]] = defaultdict(list)
+        self.tables: list[tuple[Sequence[int], dict[str, Sequence[float]]]] = []
+        self.others: set[str] = set()
+
+    def add(
+        self,
+        shape: Sequence[str],
+        places: list[int],
+        columns: Sequence[Sequence[object]],
+        kinds: Sequence[set[type]],
+    ) -> None:
+        """Take the columns of the records at ``places``, which all have the keys of ``shape``."""
+        full: dict[str, Sequence[float]] = {}
+        for key, column, kind in zip(shape, columns, kinds, strict=True):
+            name = key if key.isascii() else clean(key)
+            at, values = self._numbers(name, places, column, kind)
+            if name in _COUNTERS:
+                if values:
+                    self.others.add(name)
+                    self.counters[name].append((at, values))
+            elif at is places:
+                full[name] = values
+            elif values:
+                self.tables.append((at, {name: values}))
+        if full:
+            self.tables.append((places, full))
+
+    def first(self, names: Sequence[str]) -> list[float | None]:
+        """Return for each record the number under the first of these keys that has one."""
+        found: list[float | None] = [None] * self.count
+        for name in reversed(names):
+            for at, values in self.counters.get(name, ()):
+                if len(at) == self.count:
+                    found = list(values)
+                else:
+                    for place, value in zip(at, values, strict=True):
+                        found[place] = value
+        return found
+
+    def evaluations(self) -> list[bool]:
+        """Say of each record whether it has metrics, and all of them of an evaluation."""
+        found = [False] * self.count
+        train: list[Sequence[int]] = []
+        for at, table in self.tables:
+            if not all(key.startswith(("eval_", "eval/")) for key in table):
+                train.append(at)
+                continue
+            for place in at:
+                found[place] = True
+        for place in chain.from_iterable(train) if any(found) else ():
+            found[place] = False
+        return found
+
+    def _numbers(
+        self, name: str, places: list[int], column: Sequence[object], kind: set[type]
+    ) -> tuple[list[int], Sequence[float]]:
+        """Return the numbers of a column and their places; ``places`` itself where all are."""
+        if kind <= _NUMBERS:
+            try:
+                return places, array("d", column)  # type: ignore[arg-type]
+            except OverflowError:
+                pass
+        at: list[int] = []
+        values: list[float] = []
+        for place, value in zip(places, column, strict=True):
+            as_number = number(value)
+            if as_number is not None:
+                at.append(place)
+                values.append(as_number)
+            elif value is not None:
+                self._text(name, place, value)
+        return (places if len(at) == len(places) else at), values
+
+    def _text(self, name: str, place: int, value: object) -> None:
+        self.others.add(name)
+        counted = name in PROGRESS_KEYS and isinstance(value, str)
+        progress = _PROGRESS.fullmatch(str(value)) if counted else None
+        if progress:
+            self.counters["step"].append(([place], [float(progress[1])]))
+            self.tables.append(([place], {"max_steps": [float(progress[2])]}))
+        else:
+            self.refused[name] += 1
 
 
 def refusals(name: str, refused: Counter[str]) -> Iterator[Note]:
@@ -208,6 +321,15 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
     A line that is no JSON becomes a note with its number; the last line of a file that was cut
     while it was written is named as such.
     """
+    for block in blocks(path):
+        if isinstance(block, Note):
+            yield block
+        else:
+            yield from block
+
+
+def blocks(path: Path) -> Iterator[list[tuple[int, object]] | Note]:
+    """Yield what ``records`` does, ``BLOCK_ROWS`` records at once."""
     with opened(path) as file:
         if file.peek(64)[:64].lstrip()[:1] == b"[":
             yield from _array(path, file.read())
@@ -215,16 +337,23 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
                 yield Note(path.name, fault, left_out=1)
             return
         bad: list[int] = []
-        ended = True
-        last = 0
+        last, line = 0, b"\n"
+        block: list[tuple[int, object]] = []
         for last, line in enumerate(file, start=1):
-            ended = line.endswith(b"\n")
-            if not line.strip():
-                continue
             try:
-                yield last, loads(line)
-            except ValueError:
-                bad.append(last)
+                block.append((last, orjson.loads(line)))
+            except orjson.JSONDecodeError:
+                if not line.strip():
+                    continue
+                try:
+                    block.append((last, loads(line)))
+                except ValueError:
+                    bad.append(last)
+            if len(block) == BLOCK_ROWS:
+                yield block
+                block = []
+        yield block
+        ended = line.endswith(b"\n")
         fault = fault_of(file)
     if fault:
         yield Note(path.name, fault, left_out=1)
@@ -237,16 +366,15 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
         yield Note(path.name, text, left_out=len(bad))
 
 
-def _array(path: Path, text: bytes) -> Iterator[tuple[int, object] | Note]:
+def _array(path: Path, text: bytes) -> Iterator[list[tuple[int, object]] | Note]:
     try:
         value = loads(text)
     except ValueError as error:
-        count = 0
-        for count, item in enumerate(salvage(text), start=1):
-            yield count, item
-        yield cut(path.name, error, count)
+        found = list(enumerate(salvage(text), start=1))
+        yield found
+        yield cut(path.name, error, len(found))
         return
-    yield from enumerate(value if isinstance(value, list) else [value], start=1)
+    yield list(enumerate(value if isinstance(value, list) else [value], start=1))
 
 
 def cut(name: str, error: ValueError, count: int) -> Note:
@@ -254,7 +382,3 @@ def cut(name: str, error: ValueError, count: int) -> Note:
     if count:
         return Note(name, f"is cut or damaged; {count} records before that were read", left_out=1)
     return Note(name, f"no valid JSON ({error}); nothing was read", left_out=1)
-
-
-def _first(values: Mapping[str, float], keys: tuple[str, ...]) -> float | None:
-    return next((values[key] for key in keys if key in values), None)

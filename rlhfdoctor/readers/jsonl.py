@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import kind, records, refusals, row
+from rlhfdoctor.readers._json import blocks, kind, refusals, rows
 
 
 @reader(
@@ -19,18 +19,20 @@ from rlhfdoctor.readers._json import kind, records, refusals, row
     "*trajectory*.json",
     "*history*.json",
     looks=lambda head: kind(head) == "metrics" and b'"log_history"' not in head[:4096],
+    log=True,
 )
 def jsonl(path: Path) -> Iterator[Item]:
-    """Yield one row a record; keys of any depth, and keys that first appear late, are kept."""
+    """Yield a row a record; keys of any depth, and keys that first appear late, are kept."""
     refused: Counter[str] = Counter()
     strangers = 0
-    for item in records(path):
-        if isinstance(item, Note):
-            yield item
-        elif isinstance(item[1], dict):
-            yield row(item[1], item[0], refused)
-        else:
-            strangers += 1
+    for block in blocks(path):
+        if isinstance(block, Note):
+            yield block
+            continue
+        tables = [(line, record) for line, record in block if isinstance(record, dict)]
+        strangers += len(block) - len(tables)
+        if tables:
+            yield rows(tables, refused)
     if strangers:
         text = f"{strangers} records are no tables and were left out"
         yield Note(path.name, text, left_out=strangers)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import Item, reader
 from rlhfdoctor.readers._json import (
+    BLOCK_ROWS,
     cut,
     loads,
     number,
     numbers_before,
     refusals,
-    row,
+    rows,
     salvage,
 )
 from rlhfdoctor.readers._open import contents
@@ -28,7 +29,7 @@ _SETTINGS = {
 }
 
 
-@reader("*trainer_state.json")
+@reader("*trainer_state.json", log=True)
 def trainer_state(path: Path) -> Iterator[Item]:
     """Yield the log history, and the trainer's own arguments as settings.
 
@@ -40,10 +41,10 @@ def trainer_state(path: Path) -> Iterator[Item]:
     try:
         state = loads(text)
     except ValueError as error:
-        history = list(salvage(text, "log_history"))
-        yield cut(path.name, error, len(history))
-        known = numbers_before(text, "log_history", _SETTINGS) if history else {}
-        state = {"log_history": history, **known}
+        saved = list(salvage(text, "log_history"))
+        yield cut(path.name, error, len(saved))
+        known = numbers_before(text, "log_history", _SETTINGS) if saved else {}
+        state = {"log_history": saved, **known}
     if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
         yield Note(path.name, "holds no log_history; nothing was read")
         return
@@ -52,9 +53,12 @@ def trainer_state(path: Path) -> Iterator[Item]:
         if value is not None and (value > 0 or name == "updates_done"):
             yield Setting(name, value, Location(path.name, key=key))
     refused: Counter[str] = Counter()
+    history: list[tuple[int | None, Mapping[str, object]]] = []
     for index, record in enumerate(state["log_history"]):
         if isinstance(record, dict):
-            yield row(record, None, refused)
+            history.append((None, record))
         else:
             yield Note(f"{path.name}: log_history[{index}]", "is no table; left out", left_out=1)
+    for start in range(0, len(history), BLOCK_ROWS):
+        yield rows(history[start : start + BLOCK_ROWS], refused)
     yield from refusals(path.name, refused)

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-import polars as pl
-
 from rlhfdoctor.measures import Track, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
@@ -115,7 +113,5 @@ def _logged_at(run: Run, kl: Track, row: Score) -> float:
 
 def _seam(run: Run, kl: Track, place: int) -> bool:
     """Say whether the log was begun again between two rows."""
-    there = run.observations.filter(
-        pl.col("step").is_in([kl.steps[place - 1], kl.steps[place]]) & (pl.col("split") == "train")
-    )
-    return there["segment"].n_unique() > 1
+    before, after = kl.steps[place - 1], kl.steps[place]
+    return any(before < seam.step <= after for seam in run.seams)

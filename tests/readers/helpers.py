@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlhfdoctor.model import Checkpoint, Note, Row, Sample, Setting
+from rlhfdoctor.model import Checkpoint, Note, Row, Rows, Sample, Setting
 from rlhfdoctor.readers import Item, Reader
 
 
@@ -43,6 +43,8 @@ def sort(items: Iterable[Item]) -> Read:
         match item:
             case Row():
                 found.rows.append(item)
+            case Rows():
+                found.rows.extend(single(item))
             case Sample():
                 found.samples.append(item)
             case Setting():
@@ -52,6 +54,26 @@ def sort(items: Iterable[Item]) -> Read:
             case Note():
                 found.notes.append(item)
     return found
+
+
+def single(block: Rows) -> list[Row]:
+    """Return the rows of a block one by one."""
+    values: list[dict[str, float]] = [{} for _ in block.steps]
+    for places, table in block.tables:
+        for key, column in table.items():
+            for place, value in zip(places, column, strict=True):
+                values[place][key] = value
+    return [
+        Row(
+            values=values[place],
+            step=block.steps[place],
+            epoch=block.epochs[place],
+            split="eval" if block.evals[place] else "train",
+            rank=block.ranks[place],
+            line=block.lines[place],
+        )
+        for place in range(len(values))
+    ]
 
 
 def write(path: Path, text: str | bytes) -> Path:

@@ -2,10 +2,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
 import pytest
 
-from rlhfdoctor.model import Onset, Run, Skip
+from rlhfdoctor.model import Location, Onset, Run, Seam, Skip
 from tests.builders import began, clear, judge, only, run_of, scored
 
 NAN = float("nan")
@@ -73,9 +72,7 @@ def test_a_log_that_falls_alone_was_measured_anew(
 
 
 def test_a_fall_at_a_resume_is_said_to_be_one() -> None:
-    fallen = run()
-    seam = pl.when(pl.col("step") > 20).then(1).otherwise(0).cast(pl.Int64)
-    resumed = replace(fallen, observations=fallen.observations.with_columns(segment=seam))
+    resumed = replace(run(), seams=(Seam(25, 21, Location("log.jsonl", line=26)),))
     assert "where the log was resumed" in only("REF005", resumed).message
 
 

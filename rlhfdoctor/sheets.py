@@ -1,0 +1,238 @@
+"""What one file logged, by key, and the arithmetic of its step axis.
+
+A sheet is sparse: each key has the rows at which it was logged and its values there. Long logs and
+logs of thousands of keys cost what they hold, and nothing is filled in.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import polars as pl
+
+from rlhfdoctor.model import Row, Rows
+
+INDEX: dict[str, type[pl.DataType]] = {
+    "step": pl.Int64,
+    "epoch": pl.Float64,
+    "rank": pl.Int64,
+    "line": pl.Int64,
+    "segment": pl.Int64,
+    "wall_time": pl.Float64,
+}
+"""Columns of ``Sheet.index``, but for ``evaluation``: whether all of the row is an evaluation."""
+
+MOST_KEYS = 50_000
+"""Keys that one file may open; no trainer logs a hundredth of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """The rows of one file. series: for each key the rows that have it, and its values there."""
+
+    index: pl.DataFrame
+    series: Mapping[str, tuple[pl.Series, pl.Series]]
+    others: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.index.height
+
+    @property
+    def steps(self) -> list[int | None]:
+        """The step of each row."""
+        return self.index["step"].to_list()
+
+    @property
+    def trained(self) -> list[bool]:
+        """Of each row, whether it is one of training."""
+        return (~self.index["evaluation"]).to_list()
+
+    def column(self, key: str) -> pl.Series:
+        """Return one value a row, null where the key was not logged."""
+        places, values = self.series[key]
+        if len(values) == len(self) and places[0] == 0 and places[-1] == len(self) - 1:
+            ordered = places.is_sorted() and places.n_unique() == len(places)
+            if ordered:
+                return values.alias(key)
+        empty = pl.repeat(None, len(self), dtype=pl.Float64, eager=True)
+        return empty.scatter(places, values).alias(key)
+
+    def with_index(self, **columns: Sequence[object]) -> Sheet:
+        """Return the sheet with other steps, segments, ranks."""
+        made = [pl.Series(name, items, dtype=INDEX[name]) for name, items in columns.items()]
+        return replace(self, index=self.index.with_columns(made))
+
+    def take(self, keep: Sequence[bool]) -> Sheet:
+        """Return the sheet of some of its rows; keys that they do not hold are gone."""
+        mask = pl.Series(keep, dtype=pl.Boolean)
+        if mask.all():
+            return self
+        place = mask.cast(pl.UInt32).cum_sum() - 1
+        series = {}
+        for key, (places, values) in self.series.items():
+            kept = mask.gather(places)
+            if kept.any():
+                series[key] = (place.gather(places.filter(kept)), values.filter(kept))
+        return replace(self, index=self.index.filter(mask), series=series)
+
+
+@dataclass(slots=True)
+class Builder:
+    """A sheet while its file is read. ``refused``: values under keys beyond ``MOST_KEYS``."""
+
+    steps: list[int | None] = field(default_factory=list)
+    epochs: list[float | None] = field(default_factory=list)
+    lines: list[int | None] = field(default_factory=list)
+    ranks: dict[int, int] = field(default_factory=dict)
+    walls: dict[int, float] = field(default_factory=dict)
+    evals: list[int] = field(default_factory=list)
+    series: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    refused: int = 0
+
+    def add(self, item: Row | Rows) -> None:
+        """Take one row or many."""
+        start = len(self.steps)
+        if isinstance(item, Row):
+            self.steps.append(item.step)
+            self.epochs.append(item.epoch)
+            self.lines.append(item.line)
+            if item.rank is not None:
+                self.ranks[start] = item.rank
+            if item.wall_time is not None:
+                self.walls[start] = item.wall_time
+            if item.split == "eval":
+                self.evals.append(start)
+            for key, value in item.values.items():
+                self._put(key, (start,), (value,))
+        else:
+            self.steps.extend(item.steps)
+            self.epochs.extend(item.epochs)
+            self.lines.extend(item.lines)
+            self.ranks.update(
+                (start + place, rank) for place, rank in enumerate(item.ranks) if rank is not None
+            )
+            self.evals.extend(start + place for place, is_eval in enumerate(item.evals) if is_eval)
+            for places, table in item.tables:
+                at = array("I", [start + place for place in places])
+                for key, values in table.items():
+                    self._put(key, at, values)
+        self.others.update(item.others)
+
+    def sheet(self) -> Sheet:
+        """Return what was gathered."""
+        count = len(self.steps)
+        empty = pl.repeat(None, count, eager=True)
+        index = pl.DataFrame(
+            {
+                "step": pl.Series(self.steps, dtype=pl.Int64),
+                "epoch": pl.Series(self.epochs, dtype=pl.Float64),
+                "rank": empty.cast(pl.Int64).scatter(list(self.ranks), list(self.ranks.values())),
+                "line": pl.Series(self.lines, dtype=pl.Int64),
+                "segment": pl.repeat(0, count, dtype=pl.Int64, eager=True),
+                "wall_time": empty.cast(pl.Float64).scatter(
+                    list(self.walls), list(self.walls.values())
+                ),
+                "evaluation": pl.repeat(False, count, eager=True).scatter(self.evals, True),
+            }
+        )
+        series = {}
+        while self.series:
+            key, (places, values) = self.series.popitem()
+            series[key] = (
+                pl.Series(places, dtype=pl.UInt32),
+                pl.Series(values, dtype=pl.Float64),
+            )
+        return Sheet(index, dict(sorted(series.items())), frozenset(self.others))
+
+    def _put(self, key: str, places: Iterable[int], values: Sequence[float]) -> None:
+        if key not in self.series:
+            if len(self.series) >= MOST_KEYS:
+                self.refused += len(values)
+                return
+            self.series[key] = (array("I"), array("d"))
+        at, found = self.series[key]
+        at.extend(places)
+        found.extend(values)
+
+
+# The step axis
+
+
+def numbered(sheet: Sheet, interval: int = 1) -> Sheet:
+    """Number the training rows by ``interval`` from the first; an evaluation has the last's."""
+    steps, step = [], 0
+    for trained in sheet.trained:
+        step += interval if trained else 0
+        steps.append(max(step, interval))
+    return sheet.with_index(step=steps)
+
+
+def counted_on(sheet: Sheet) -> tuple[Sheet, int]:
+    """Count steps on where they are counted anew in each epoch; return how often that was.
+
+    The epoch goes on where the step goes back: it is no restart and no resume.
+    """
+    if _rising(sheet):
+        return sheet, 0
+    shift = times = 0
+    last: tuple[int, float] | None = None
+    counted: list[int | None] = []
+    for step, epoch, trained in zip(
+        sheet.steps, sheet.index["epoch"].to_list(), sheet.trained, strict=True
+    ):
+        if step is not None and trained:
+            if last and step < last[0] and last[0] and (epoch or 0.0) > last[1]:
+                shift, times = shift + last[0], times + 1
+            last = (step, epoch or 0.0)
+        counted.append(step if step is None else step + shift)
+    return (sheet.with_index(step=counted), times) if times else (sheet, 0)
+
+
+def restarts(sheet: Sheet) -> list[int]:
+    """Return the rows at which the training step goes back to where the log began: a new run."""
+    if _rising(sheet):
+        return []
+    found: list[int] = []
+    first = last = None
+    for place, (step, trained) in enumerate(zip(sheet.steps, sheet.trained, strict=True)):
+        if step is not None and trained:
+            if first is not None and last is not None and step < last and step <= first:
+                found.append(place)
+                first = None
+            first = step if first is None else first
+            last = step
+    return found
+
+
+def parts(sheet: Sheet, starts: Sequence[int]) -> list[Sheet]:
+    """Cut a sheet before each of these rows."""
+    bounds = [0, *starts, len(sheet)]
+    return [
+        sheet.take([low <= place < high for place in range(len(sheet))])
+        for low, high in pairwise(bounds)
+    ]
+
+
+def segmented(sheet: Sheet) -> Sheet:
+    """Number the stretches between which the training step goes back."""
+    if _rising(sheet):
+        return sheet
+    segments, segment, last = [], 0, None
+    for step, trained in zip(sheet.steps, sheet.trained, strict=True):
+        if trained and step is not None:
+            if last is not None and step < last:
+                segment += 1
+            last = step
+        segments.append(segment)
+    return sheet.with_index(segment=segments) if segment else sheet
+
+
+def _rising(sheet: Sheet) -> bool:
+    """Say whether the training step never goes back."""
+    steps = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
+    return steps.is_sorted()
