@@ -62,7 +62,10 @@ REWARD_STD = Change(
 
 PREFERENCE_KEYS = frozenset({"rewards/chosen", "rewards/rejected"})
 
-PREFERENCE_MARKS = (frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies"}),)
+PREFERENCE_MARKS = (PREFERENCE_KEYS | {"rewards/accuracies"},)
+
+PAIRS = (PREFERENCE_KEYS, *PREFERENCE_MARKS)
+"""The same, of trainers that may log no accuracies."""
 
 LOGITS = {"logits/chosen": Key("logit_chosen"), "logits/rejected": Key("logit_rejected")}
 

@@ -11,10 +11,7 @@ DIALECT = Dialect(
     name="deepspeed_chat_dpo",
     framework="DeepSpeed-Chat",
     algorithm="DPO",
-    marks=(
-        frozenset({"chosen", "rejected", "loss"}),
-        frozenset({"eval_chosen", "eval_rejected", "eval_loss"}),
-    ),
+    marks=(frozenset({"chosen", "rejected", "loss"}),),
     told=True,
     keys={
         "chosen": Key("dpo_reward_chosen", *_LAST),

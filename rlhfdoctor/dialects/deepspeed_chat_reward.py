@@ -13,9 +13,7 @@ DIALECT = Dialect(
     algorithm="reward model",
     marks=(
         frozenset({"chosen_last_scores", "acc"}),
-        frozenset({"eval_chosen_last_scores", "eval_acc"}),
         frozenset({f"chosen_last_scores{_REMARK}", f"acc{_REMARK}"}),
-        frozenset({f"eval_chosen_last_scores{_REMARK}", f"eval_acc{_REMARK}"}),
     ),
     keys={
         "chosen_last_scores": Key("rm_score_chosen"),

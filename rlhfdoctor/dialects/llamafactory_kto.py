@@ -3,15 +3,13 @@
 from rlhfdoctor.dialects import Derived, Dialect, Key
 from rlhfdoctor.dialects._hf import together
 from rlhfdoctor.dialects._llamafactory import LOG, MARKS
-from rlhfdoctor.dialects._trl import PREFERENCES
-
-_KTO = frozenset({"rewards/chosen", "rewards/rejected", "kl"})
+from rlhfdoctor.dialects._trl import PAIRS, PREFERENCES
 
 DIALECT = Dialect(
     name="llamafactory_kto",
     framework="LLaMA-Factory",
     algorithm="KTO",
-    marks=together(MARKS, [_KTO, _KTO | {"rewards/accuracies"}]),
+    marks=together(MARKS, [marks | {"kl"} for marks in PAIRS]),
     keys={**PREFERENCES, **LOG},
     derived=(
         Derived(

@@ -6,10 +6,7 @@ DIALECT = Dialect(
     name="openrlhf_reward",
     framework="OpenRLHF",
     algorithm="reward model",
-    marks=(
-        frozenset({"eval/reward_mean", "eval/acc_mean"}),
-        frozenset({"eval_reward_mean", "eval_acc_mean"}),
-    ),
+    marks=(frozenset({"reward_mean", "reward_std", "acc_mean"}),),
     keys={
         "reward_mean": Key("reward_raw_mean", reduction="over the evaluation"),
         "reward_std": Key("reward_std", reduction="over the evaluation"),

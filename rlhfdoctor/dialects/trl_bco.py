@@ -1,16 +1,13 @@
 """TRL BCOTrainer (1.10.0.dev0, bco_trainer.py:1331)."""
 
 from rlhfdoctor.dialects import Dialect, Key
-from rlhfdoctor.dialects._trl import PREFERENCES
+from rlhfdoctor.dialects._trl import PAIRS, PREFERENCES
 
 DIALECT = Dialect(
     name="trl_bco",
     framework="TRL",
     algorithm="BCO",
-    marks=(
-        frozenset({"rewards/chosen", "rewards/rejected", "delta"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "delta"}),
-    ),
+    marks=tuple(marks | {"delta"} for marks in PAIRS),
     keys={**PREFERENCES, "delta": Key("bco_delta", reduction="running mean")},
     log_offset=1,
 )

@@ -1,16 +1,13 @@
 """TRL KTOTrainer (1.10.0.dev0, kto_trainer.py:1450-1606)."""
 
 from rlhfdoctor.dialects import Dialect, Key
-from rlhfdoctor.dialects._trl import PREFERENCES
+from rlhfdoctor.dialects._trl import PAIRS, PREFERENCES
 
 DIALECT = Dialect(
     name="trl_kto",
     framework="TRL",
     algorithm="KTO",
-    marks=(
-        frozenset({"rewards/chosen", "rewards/rejected", "kl"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "kl"}),
-    ),
+    marks=tuple(marks | {"kl"} for marks in PAIRS),
     strangers=frozenset({"log_odds_ratio", "objective/kl", "delta", "reward_std"}),
     keys={
         **PREFERENCES,

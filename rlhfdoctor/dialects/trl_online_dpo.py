@@ -1,20 +1,22 @@
 """TRL OnlineDPOTrainer (1.10.0.dev0, online_dpo_trainer.py:1244-1277)."""
 
 from rlhfdoctor.dialects import Dialect
-from rlhfdoctor.dialects._trl import ONLINE
+from rlhfdoctor.dialects._hf import together
+from rlhfdoctor.dialects._trl import ONLINE, PAIRS
+
+_OWN = (
+    "objective/kl",
+    "objective/scores",
+    "objective/scores_margin",
+    "objective/rlhf_reward",
+    "val/contain_eos_token",
+)
 
 DIALECT = Dialect(
     name="trl_online_dpo",
     framework="TRL",
     algorithm="online DPO",
-    marks=(
-        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "objective/kl"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "val/contain_eos_token"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "rewards/accuracies", "objective/scores"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "objective/kl"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "objective/scores_margin"}),
-        frozenset({"rewards/chosen", "rewards/rejected", "val/contain_eos_token"}),
-    ),
+    marks=together(PAIRS, [frozenset({key}) for key in _OWN]),
     strangers=frozenset({"loss/kl", "loss/xpo", "loss/dpo"}),
     keys=ONLINE,
     log_offset=1,
