@@ -126,7 +126,7 @@ TOLD = {
     "axolotl": (None, "Axolotl"),
     "axolotl_grpo": (None, "Axolotl"),
 }
-"""Dialects that only a configuration or a banner tells: the algorithm and the framework it names."""
+"""Dialects that only a configuration or a banner tells: the algorithm, the framework."""
 
 RELATIVES = {
     "trl_rloo_old": {"trl_ppo"},
