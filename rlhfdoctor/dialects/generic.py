@@ -132,7 +132,7 @@ _NAMES: tuple[tuple[Key, tuple[str, ...]], ...] = (
     (Key("advantage_min"), ("advantage_min",)),
     (Key("advantage_max"), ("advantage_max",)),
     (Key("explained_variance"), ("explained_variance", "value_explained_variance")),
-    (Key("value_mean"), ("value", "value_prediction", "vpred")),
+    (Key("value_mean"), ("value_prediction", "value_estimate", "vpred")),
     (Key("return_mean"), ("return",)),
     (Key("dpo_reward_chosen", unit="unknown"), ("chosen_reward",)),
     (Key("dpo_reward_rejected", unit="unknown"), ("rejected_reward",)),

@@ -1,6 +1,6 @@
 """Small logs in the shape that each framework leaves, with invented values, read to the end.
 
-``expected.csv`` beside each says what a value is, and what a reader would take it for who knows the
+The table beside each folder says what a value is, and what a reader would take it for who knows the
 key alone.
 """
 
@@ -35,7 +35,7 @@ ELSEWHERE = {"llamafactory_orpo"}
 
 
 def expected(name: str) -> list[dict[str, str]]:
-    with (FOLDERS[name] / "expected.csv").open(encoding="utf-8", newline="") as file:
+    with FOLDERS[name].with_suffix(".csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
