@@ -492,6 +492,7 @@ METRICS = _table(
     Metric("time_stage", "s", "wall time of one stage"),
     Metric("time_stage_per_token", "ms/token", "the same a token"),
     Metric("throughput", "tokens/s", "tokens a second"),
+    Metric("mfu", "fraction", "floating-point operations against the hardware's peak"),
     Metric("progress", "percent", "share of the run that is done"),
     Metric("gpu_mem_allocated", "GiB", "peak GPU memory in use"),
     Metric("gpu_mem_reserved", "GiB", "peak GPU memory reserved"),

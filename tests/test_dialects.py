@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from rlhfdoctor import registry
-from rlhfdoctor.dialects import Dialect, Key, choose, shared
+from rlhfdoctor.dialects import Correction, Dialect, Key, choose, shared
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.model import Run
 from rlhfdoctor.runs import read_runs
@@ -45,7 +45,7 @@ def fixture(name: str) -> Run:
         pytest.param(PPO_KEYS, (), "GRPO", "trl_ppo", id="marks weigh more than a configuration"),
         pytest.param(DPO_KEYS, (), None, "trl_dpo", id="the marks of DPO"),
         pytest.param(GRPO_KEYS, (), None, "trl_grpo|trl_rloo", id="GRPO and RLOO write the same"),
-        pytest.param(OLD_GRPO_KEYS, (), None, "trl_grpo|trl_rloo", id="and did in older releases"),
+        pytest.param(OLD_GRPO_KEYS, (), None, "trl_grpo", id="but not in older releases"),
         pytest.param(GRPO_KEYS, ("kl",), None, "trl_rloo", id="k3 is never negative"),
         pytest.param(GRPO_KEYS, ("reward",), None, "trl_grpo|trl_rloo", id="a reward may be"),
         pytest.param(GRPO_KEYS, (), "GRPO", "trl_grpo", id="a configuration that names GRPO"),
@@ -131,18 +131,16 @@ def test_an_older_rloo_is_told_from_ppo_by_its_configuration_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
+    ("keys", "names"),
     [
-        pytest.param((*PPO_KEYS, *GRPO_KEYS), id="PPO and GRPO"),
-        pytest.param((*PPO_KEYS, *OLD_GRPO_KEYS), id="PPO and older GRPO"),
+        pytest.param((*PPO_KEYS, *GRPO_KEYS), "trl_grpo, trl_ppo, trl_rloo", id="PPO and GRPO"),
+        pytest.param((*PPO_KEYS, *OLD_GRPO_KEYS), "trl_grpo, trl_ppo", id="PPO and older GRPO"),
     ],
 )
-def test_marks_that_contradict_are_an_error_with_a_hint(keys: tuple[str, ...]) -> None:
+def test_marks_that_contradict_are_an_error_with_a_hint(keys: tuple[str, ...], names: str) -> None:
     with pytest.raises(DoctorError) as caught:
         chosen(*keys)
-    assert caught.value.message == (
-        "the log carries the marks of several trainers: trl_grpo, trl_ppo, trl_rloo"
-    )
+    assert caught.value.message == f"the log carries the marks of several trainers: {names}"
     assert caught.value.hint.startswith("say which one with --dialect, for example --dialect trl_")
 
 
@@ -182,6 +180,81 @@ def test_what_two_dialects_do_not_agree_on_is_dropped() -> None:
     both = shared([one, other])
     assert both.keys == {"y": Key("lr", "e or unknown")}
     assert both.log_offset == 0
+
+
+def test_of_units_that_differ_none_is_known() -> None:
+    one = Dialect("one", "f", "A", {"x": Key("dpo_margin")})
+    other = Dialect("other", "f", "B", {"x": Key("dpo_margin", unit="unknown")})
+    assert shared([one, other]).keys == {"x": Key("dpo_margin", unit="unknown")}
+
+
+def test_a_correction_that_only_one_of_them_needs_leaves_the_key_without_a_name() -> None:
+    negated = Key("lr", correction=Correction("negated", lambda value: -value))
+    one = Dialect("one", "f", "A", {"x": negated, "y": Key("lr")}, patterns={"a{}": Key("lr")})
+    other = Dialect("other", "f", "B", {"x": Key("lr"), "y": Key("lr")})
+    both = shared([one, other])
+    assert both.keys == {"y": Key("lr")}
+    assert both.patterns == {}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "version", "keys", "key", "meaning"),
+    [
+        pytest.param(
+            "trl_grpo",
+            "1.5.0",
+            (),
+            "reward_std",
+            "reward_group_std",
+            id="within groups before 1.6.0",
+        ),
+        pytest.param(
+            "trl_grpo", "1.6.0", (), "reward_std", "reward_std", id="over the batch since"
+        ),
+        pytest.param(
+            "trl_grpo", None, (), "reward_std", "reward_std", id="either, where none tells"
+        ),
+        pytest.param(
+            "trl_grpo",
+            None,
+            ("completion_length",),
+            "reward_std",
+            "reward_group_std",
+            id="a key of the older ones tells",
+        ),
+        pytest.param("trl_rloo", "0.24.0", (), "reward", "reward_shaped_mean", id="RLOO 0.24"),
+        pytest.param("trl_rloo", "1.10.0", (), "reward", "reward_raw_mean", id="RLOO 1.10"),
+        pytest.param("verl", None, (), "actor/kl_loss", "kl_unknown", id="verl, which?"),
+        pytest.param("verl", "0.5.0", (), "actor/kl_loss", "kl_ref_token", id="verl 0.5"),
+        pytest.param("verl", "0.7.1", (), "actor/kl_loss", "kl_unknown", id="verl 0.7.1 sums"),
+        pytest.param("verl", "0.8.0", (), "actor/kl_loss", "kl_ref_token", id="verl 0.8"),
+        pytest.param(
+            "verl", None, ("actor/loss",), "actor/kl_loss", "kl_ref_token", id="a key of verl 0.8"
+        ),
+        pytest.param(
+            "verl", None, ("critic/kl",), "actor/kl_loss", "kl_ref_token", id="a key of verl 0.3"
+        ),
+        pytest.param("minimind_ppo", None, (), "KL_ref", "kl_unknown", id="MiniMind, which?"),
+        pytest.param(
+            "minimind_ppo", None, ("KL",), "KL_ref", "kl_ref_response", id="a key of MiniMind 2"
+        ),
+        pytest.param(
+            "minimind_ppo", None, ("ClipFrac",), "KL_ref", "kl_ref_token", id="a key of MiniMind 3"
+        ),
+    ],
+)
+def test_a_version_or_a_key_that_tells_it_decides(
+    dialect: str, version: str | None, keys: tuple[str, ...], key: str, meaning: str
+) -> None:
+    assert DIALECTS[dialect].at(version, frozenset(keys)).keys[key].metric == meaning
+
+
+def test_a_negative_kl_leaves_the_unit_of_swift_open() -> None:
+    keys = (*GRPO_KEYS, "train_speed(iter/s)")
+    assert chosen(*keys).name == "swift_grpo"
+    found = chosen(*keys, negative=("kl",))
+    assert found.name == "swift_grpo_kl_in_reward"
+    assert found.keys["kl"].metric == "kl_unknown"
 
 
 @pytest.mark.parametrize(

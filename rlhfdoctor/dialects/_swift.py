@@ -14,6 +14,7 @@ MARKS = (
 LOG = {
     "memory(GiB)": Key("gpu_mem_reserved"),
     "train_speed(s/it)": Key("step_time"),
+    "train_speed(iter/s)": Key("updates_per_second"),
     "token_acc": Key("token_accuracy"),
 }
 

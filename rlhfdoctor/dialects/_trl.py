@@ -11,6 +11,7 @@ COMPLETIONS = {
         "reward_std", reduction="within groups before TRL 1.6.0, over the batch since"
     ),
     "frac_reward_zero_std": Key("frac_reward_zero_std"),
+    "zero_std_ratio": Key("frac_reward_zero_std"),
     "entropy": Key("entropy", "full_vocab", "token mean"),
     "completions/mean_length": Key("response_length_mean"),
     "completion_length": Key("response_length_mean"),
@@ -46,10 +47,10 @@ COMPONENTS = {
     "rewards/{}": Key("reward_component_mean"),
 }
 
-COMPLETION_MARKS = (
-    frozenset({"completions/mean_length", "reward_std"}),
-    frozenset({"completion_length", "reward_std"}),
-)
+COMPLETION_MARKS = (frozenset({"completions/mean_length", "reward_std"}),)
+
+GRPO_MARKS = (*COMPLETION_MARKS, frozenset({"completion_length", "reward_std"}))
+"""Up to 0.16 GRPOTrainer wrote ``completion_length``; RLOOTrainer had no such key before 0.22."""
 
 REWARD_STD = Change(
     since="1.6.0",

@@ -2,13 +2,13 @@
 
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.dialects._hf import TRAINER
-from rlhfdoctor.dialects._trl import COMPLETION_MARKS, COMPLETIONS, COMPONENTS, PREFERENCE_KEYS
+from rlhfdoctor.dialects._trl import COMPLETIONS, COMPONENTS, GRPO_MARKS, PREFERENCE_KEYS
 
 DIALECT = Dialect(
     name="axolotl_grpo",
     framework="Axolotl",
     algorithm="GRPO",
-    marks=COMPLETION_MARKS,
+    marks=GRPO_MARKS,
     strangers=PREFERENCE_KEYS,
     told=True,
     keys={

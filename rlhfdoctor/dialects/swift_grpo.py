@@ -3,13 +3,13 @@
 from rlhfdoctor.dialects import Dialect
 from rlhfdoctor.dialects._hf import together
 from rlhfdoctor.dialects._swift import GRPO, GRPO_PATTERNS, MARKS
-from rlhfdoctor.dialects._trl import COMPLETION_MARKS
+from rlhfdoctor.dialects._trl import GRPO_MARKS
 
 DIALECT = Dialect(
     name="swift_grpo",
     framework="ms-swift",
     algorithm="GRPO",
-    marks=together(MARKS, COMPLETION_MARKS),
+    marks=together(MARKS, GRPO_MARKS),
     keys=GRPO,
     patterns=GRPO_PATTERNS,
     never_negative=frozenset({"kl"}),

@@ -3,9 +3,9 @@
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.dialects._hf import TRAINER
 from rlhfdoctor.dialects._trl import (
-    COMPLETION_MARKS,
     COMPLETIONS,
     COMPONENTS,
+    GRPO_MARKS,
     PREFERENCE_KEYS,
     REWARD_STD,
 )
@@ -14,7 +14,7 @@ DIALECT = Dialect(
     name="trl_grpo",
     framework="TRL",
     algorithm="GRPO",
-    marks=COMPLETION_MARKS,
+    marks=GRPO_MARKS,
     strangers=PREFERENCE_KEYS,
     keys={**TRAINER, **COMPLETIONS, "kl": Key("kl_ref_token", "k3", "token mean")},
     patterns=COMPONENTS,

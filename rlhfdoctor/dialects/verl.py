@@ -84,6 +84,8 @@ DIALECT = Dialect(
         "perf/throughput": Key("throughput", reduction="of one GPU"),
         "perf/max_memory_allocated_gb": Key("gpu_mem_allocated"),
         "perf/max_memory_reserved_gb": Key("gpu_mem_reserved"),
+        "perf/mfu/actor": Key("mfu"),
+        "mfu/actor": Key("mfu"),
         "variance_proxy/proxy1_signal_strength": Key("grad_signal_strength"),
         "rollout_corr/kl": Key("kl_train_infer_token", "k1", "token mean"),
         "rollout_corr/k3_kl": Key("kl_train_infer_token", "k3", "token mean"),
