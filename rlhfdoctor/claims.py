@@ -7,8 +7,10 @@ files that cannot be opened are told of and left alone.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +20,19 @@ from rlhfdoctor.readers import HEAD_BYTES, Reader
 from rlhfdoctor.readers._open import bare, opened
 
 CONTAINERS = frozenset(
-    {"logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs", "runs"}
+    {
+        *("logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs"),
+        *("runs", "tensorboard", "tensorboard_log", "tensorboard_logs", "tb", "tb_logs", "events"),
+        *("wandb", "files", "rollouts", "rollout_data", "validation_data", ".hydra"),
+    }
 )
 """Folder names that belong to the run above them."""
+
+_SESSION = re.compile(r"[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+")
+"""What a Hugging Face trainer calls the event folder of one start: Nov30_07-20-10_host."""
+
+_TRACKED = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-\w+")
+"""What wandb calls the folder of one run: offline-run-20251130_072010-a1b2c3d4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +56,24 @@ def found(root: Path, notes: list[Note]) -> list[Claim]:
 
 
 def homes(
-    root: Path, logs: Iterable[Path], samples: Iterable[Path], all_paths: Iterable[Path]
+    root: Path, logs: Iterable[Path], samples: Iterable[Path], every: Iterable[Path]
 ) -> dict[Path, Path]:
-    """Return for each path the folder of the run it belongs to.
+    """Return for every path the folder of the run it belongs to.
 
-    Logs make the runs: a folder whose logs all belong to one place, or that has one itself, is one
-    run with everything in it. Sample files make runs where there is no log.
+    Logs make the runs: a folder whose logs all belong to one place, or to it and one place below,
+    is one run with everything in it. Sample files make runs where there is no log. Of several runs
+    that wandb tracked side by side each is one.
     """
-    made = {_home(path, root) for path in logs} or {_home(path, root) for path in samples}
-    single = root in made or len(made) <= 1
+    logs, every = list(logs), list(every)
+    tracked = {place for path in logs for place in path.parents if _TRACKED.fullmatch(place.name)}
+    beside = Counter(place.parent for place in tracked)
+    apart = {place for place in tracked if beside[place.parent] > 1}
+    made = {_home(path, root, apart) for path in logs}
+    made = made or {_home(path, root) for path in samples}
+    single = len(made - {root}) <= 1
     placed = {}
-    for path in all_paths:
-        own = _home(path, root)
+    for path in every:
+        own = _home(path, root, apart)
         above = next((place for place in (own, *own.parents) if place in made), own)
         placed[path] = root if single else above
     return placed
@@ -117,7 +135,7 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
 
     inside = os.path.realpath(root)
     for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if name[0] != "." or name in CONTAINERS)
         here = Path(folder)
         saved = any(_is_checkpoint(Path(part)) for part in here.relative_to(root).parts)
         for name in (*folders, *sorted(files)):
@@ -141,12 +159,18 @@ def _within(path: Path, inside: str) -> bool:
     return os.path.exists(target) and os.path.commonpath([inside, target]) == inside
 
 
-def _home(path: Path, root: Path) -> Path:
+def _home(path: Path, root: Path, runs: Collection[Path] = ()) -> Path:
     """Return the folder of the run that a file belongs to: out of checkpoints and containers."""
     place = path.parent
-    while place != root and (place.name in CONTAINERS or _is_checkpoint(place)):
+    while place != root and place not in runs and _belongs_above(place):
         place = place.parent
     return place
+
+
+def _belongs_above(folder: Path) -> bool:
+    name = folder.name
+    session = _SESSION.fullmatch(name) or _TRACKED.fullmatch(name)
+    return bool(session) or name in CONTAINERS or _is_checkpoint(folder)
 
 
 def _is_checkpoint(folder: Path) -> bool:

@@ -15,7 +15,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -411,12 +411,13 @@ def inspect(
     mapping: Maps = None,
     form: Format = "terminal",
 ) -> int:
-    """Say how each file and key was understood."""
+    """Say how each file and key was understood, and what is missing for which rules."""
+    from rlhfdoctor.inspection import inspection
     from rlhfdoctor.reports.json import one_or_runs
     from rlhfdoctor.reports.terminal import inspect_lines, write
 
     _plain_format(form)
-    documents = [_inspected(item) for item in _read(run, samples, dialect, mapping, None)]
+    documents = [inspection(item) for item in _read(run, samples, dialect, mapping, None)]
     if form == "json":
         _print(one_or_runs(0, documents))
     else:
@@ -620,34 +621,6 @@ def _verdict_code(diagnosis: Diagnosis, fail_on: FailOn) -> int:
 
 def _worst(codes: Sequence[int]) -> int:
     return next((code for code in (4, 2, 1, 3) if code in codes), 0)
-
-
-def _inspected(run: Run) -> dict[str, Any]:
-    return {
-        "path": run.path,
-        "framework": run.framework,
-        "algorithm": run.algorithm,
-        "sources": [asdict(source) for source in run.sources],
-        "columns": [
-            {
-                "name": name,
-                "unit": column.unit,
-                "estimator": column.estimator,
-                "reduction": column.reduction,
-                "keys": sorted({place.key or "" for place in column.sources}),
-            }
-            for name, column in run.columns.items()
-        ],
-        "unmapped": sorted(run.unmapped),
-        "checkpoints": [asdict(checkpoint) for checkpoint in run.checkpoints],
-        "samples": run.sample_count,
-        "config": [
-            {"name": name, "value": setting.value, "file": setting.where.file}
-            for name, setting in sorted(run.config.items())
-        ],
-        "log_offset": run.log_offset,
-        "notes": [{"where": note.where, "text": note.text} for note in run.notes],
-    }
 
 
 def _report(form: str) -> Callable[[Sequence[Diagnosis], Page], str]:

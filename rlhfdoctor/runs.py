@@ -41,6 +41,9 @@ from rlhfdoctor.vocabulary import METRICS
 PRINTED = ("console", "notebook")
 """Readers of texts: their numbers may lack digits, and a log made for machines wins over them."""
 
+NUMBERED = "numbered from 1"
+"""How a note says that the steps of a log are but the numbers of its rows."""
+
 TOTALS = ("max_steps", "total_steps")
 """Logged keys that tell how many steps were planned (ms-swift, LLaMA-Factory)."""
 
@@ -472,9 +475,14 @@ def _stepless(sheet: Sheet) -> bool:
 
 
 def _number(name: str, sheet: Sheet, config: Mapping[str, Setting], notes: list[Note]) -> Sheet:
+    """Number rows without a step: by the logging interval where it is known, else from 1."""
     none = sheet.index["step"].null_count() == len(sheet)
     what = "no step is logged" if none else "most rows carry no step"
-    notes.append(Note(name, f"{what}; the rows were numbered from 1"))
+    every = config["logging_steps"].value if "logging_steps" in config else None
+    if isinstance(every, int | float) and every >= 1 and float(every).is_integer():
+        notes.append(Note(name, f"{what}; the rows were numbered by logging_steps = {every:.0f}"))
+        return numbered(sheet, int(every))
+    notes.append(Note(name, f"{what}; the rows were {NUMBERED}"))
     return numbered(sheet)
 
 
@@ -537,7 +545,7 @@ def _run(
 
 def _step_unit(files: Iterable[_File]) -> str:
     """Return "row" where rows had to be numbered, "step" where the trainer counted."""
-    numbered_rows = any("numbered from 1" in note.text for file in files for note in file.notes)
+    numbered_rows = any(NUMBERED in note.text for file in files for note in file.notes)
     return "row" if numbered_rows else "step"
 
 

@@ -2,14 +2,14 @@ import inspect
 import math
 import re
 import string
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlhfdoctor.model import Finding, Run, Skip
+from rlhfdoctor.model import Conflict, Finding, Location, Run, Seam, Skip
 from rlhfdoctor.profile import limits_of, rules
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.runs import read_runs
@@ -76,7 +76,11 @@ def findings_of_sick_runs() -> tuple[Finding, ...]:
     wrong = run_of(kl_ref_token=[1.5] * 12, scores=[began(), scored(5, 0.5), scored(9, 0.5)])
     still = run_of(scores=[began(), scored(5, 0.0), scored(9, 0.0)])
     runs = [run for name in SICK for run in fixture(name)]
-    runs += [moved, anew, wrong, still]
+    torn = run_of(loss_total=[1.0] * 12, config={"ended_with": "RuntimeError: out of memory"})
+    place = Location("log.jsonl", key="loss", line=3)
+    other = Conflict("loss", 1, 3, (2.0, 1.0), ("a.jsonl", "log.jsonl"), place)
+    torn = replace(torn, conflicts=(other,), seams=(Seam(4, 3, place),))
+    runs += [moved, anew, wrong, still, torn]
     found: list[Finding] = []
     for run in (*runs, apart, stuck, broken, run_of(scans=weights), run_of(scans=untrained)):
         for rule in rules():

@@ -312,6 +312,67 @@ def test_rows_without_a_step(
     assert told(run) == (f"log.jsonl: {note}" if note else "")
 
 
+def test_rows_without_a_step_are_numbered_by_the_logging_interval(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", [{"loss": 1}, {"eval_loss": 5}, {"loss": 2}])
+    (tmp_path / "args.json").write_text('{"logging_steps": 10}', encoding="utf-8")
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {10: 1.0, 20: 2.0}
+    assert column(run, "eval_loss_total") == {10: 5.0, 20: None}
+    assert run.step_unit == "step"
+    assert "numbered by logging_steps = 10" in told(run)
+
+
+def test_rows_without_a_step_take_those_of_a_log_that_tells_the_same(tmp_path: Path) -> None:
+    rows = [{"step": 10 * n, "loss": 1 / n, "kl": 0.1234567 * n} for n in range(1, 6)]
+    write_state(tmp_path, rows, global_step=50)
+    printed = [{"loss": round(1 / n, 4), "kl": round(0.1234567 * n, 4)} for n in range(2, 9)]
+    write_jsonl(tmp_path / "console.jsonl", printed)
+    run = only(tmp_path, mapping={"kl": "kl_ref_token"})
+    assert list(column(run, "kl_ref_token")) == [10, 20, 30, 40, 50, 60, 70, 80]
+    assert column(run, "kl_ref_token")[20] == pytest.approx(0.2469134)
+    assert column(run, "kl_ref_token")[80] == pytest.approx(0.9877)
+    assert run.step_unit == "step"
+    assert "its rows are those of trainer_state.json, whose steps they take" in told(run)
+
+
+def test_a_log_that_lags_by_one_is_put_right(tmp_path: Path) -> None:
+    values = [0.5, 0.25, 0.75, 0.125, 0.375, 0.625]
+    write_state(tmp_path, losses(*values), global_step=6)
+    write_jsonl(tmp_path / "lag.jsonl", losses(*values, first=0))
+    run = only(tmp_path)
+    assert column(run, "loss_total") == dict(enumerate(values, start=1))
+    assert run.conflicts == ()
+    assert "lag.jsonl: its rows are those of trainer_state.json" in told(run)
+
+
+def test_a_log_that_agrees_nowhere_keeps_its_steps(tmp_path: Path) -> None:
+    write_state(tmp_path, losses(0.5, 0.25, 0.75, 0.125), global_step=4)
+    write_jsonl(tmp_path / "other.jsonl", losses(9.0, 8.0, 7.0, 6.0))
+    assert len(only(tmp_path).conflicts) == 1
+
+
+# Several processes
+
+
+def test_logs_of_ranks_are_averaged_and_are_no_disagreement(tmp_path: Path) -> None:
+    for rank, values in enumerate(([1.0, 2.0], [3.0, 4.0])):
+        rows = [{"step": step, "loss": value} for step, value in enumerate(values, start=1)]
+        write_jsonl(tmp_path / f"log_rank{rank}.jsonl", rows)
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 2.0, 2: 3.0}
+    assert run.conflicts == ()
+    assert told(run) == (
+        "ranks: 2 ranks were averaged with equal weight; "
+        "they lie furthest apart in loss_total, by 2 at step 1"
+    )
+    assert sorted(run.observations.collect()["rank"]) == [0, 0, 1, 1]
+
+
+def test_rows_that_name_their_rank_are_averaged_too(tmp_path: Path) -> None:
+    rows = [{"step": 1, "rank": rank, "loss": float(rank)} for rank in (0, 1, 2)]
+    assert column(only(write_jsonl(tmp_path / "log.jsonl", rows)), "loss_total") == {1: 1.0}
+
+
 # Values
 
 
@@ -624,17 +685,46 @@ def test_samples_beside_several_runs_are_a_run_of_their_own(tmp_path: Path) -> N
     ]
 
 
-def test_a_log_beside_several_logs_makes_one_run_of_them(tmp_path: Path) -> None:
+def test_a_log_beside_several_logs_is_a_run_of_its_own(tmp_path: Path) -> None:
     write_state(tmp_path / "a", losses(1.0))
     write_jsonl(tmp_path / "b" / "log.jsonl", [{"step": 1, "reward": 1.0}])
     write_jsonl(tmp_path / "log.jsonl", [{"step": 1, "kl": 1.0}])
-    run = only(tmp_path)
-    assert set(run.columns) == {"loss_total", "reward_raw_mean", "kl_unknown"}
-    assert [source.file for source in run.sources] == [
-        "a/trainer_state.json",
-        "b/log.jsonl",
-        "log.jsonl",
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == [tmp_path.name, "a", "b"]
+    assert [sorted(run.columns) for run in runs] == [
+        ["kl_unknown"],
+        ["loss_total"],
+        ["reward_raw_mean"],
     ]
+
+
+def test_a_log_beside_one_other_log_is_one_run(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "own" / "log.jsonl", [{"step": 1, "reward": 1.0}])
+    write_jsonl(tmp_path / "log.jsonl", [{"step": 1, "kl": 1.0}])
+    assert sorted(only(tmp_path).columns) == ["kl_unknown", "reward_raw_mean"]
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        pytest.param("runs/Nov30_07-20-10_host", id="the event folder of a Hugging Face trainer"),
+        pytest.param("wandb/offline-run-20251130_072010-a1b2c3d4", id="the one run of wandb"),
+    ],
+)
+def test_folders_that_a_tracker_names_belong_to_the_run_above(tmp_path: Path, below: str) -> None:
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / name / "log.jsonl", losses(1.0, 2.0))
+        write_jsonl(tmp_path / name / below / "more.jsonl", [{"step": 2, "reward": 0.5}])
+    runs = read_runs(tmp_path)
+    assert [run.name for run in runs] == ["a", "b"]
+    assert all("reward_raw_mean" in run.columns for run in runs)
+
+
+def test_runs_that_wandb_tracked_side_by_side_are_several(tmp_path: Path) -> None:
+    for day in (1, 2):
+        place = tmp_path / "wandb" / f"offline-run-2025113{day}_072010-a1b2c3d{day}"
+        write_jsonl(place / "log.jsonl", losses(float(day), 2.0))
+    assert [column(run, "loss_total")[1] for run in read_runs(tmp_path)] == [1.0, 2.0]
 
 
 def test_samples_below_the_only_log_belong_to_its_run(tmp_path: Path) -> None:

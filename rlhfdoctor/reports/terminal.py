@@ -229,28 +229,58 @@ def _repetition(document: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield how each file and key of a run was understood."""
+    """Yield how each file and key of a run was understood, and what is missing for which rules."""
     yield 0, Text(shown(f"{document['path']}: {document['framework']} {document['algorithm']}"))
     yield 0, Text("Files", style="bold")
     for source in document["sources"]:
         as_what = source["reader"] + (f", {source['dialect']}" if source["dialect"] else "")
-        yield 2, Text(shown(f"{source['file']}: {as_what}, {source['rows']} rows"))
+        rows = f"{source['rows']} row{'' if source['rows'] == 1 else 's'}"
+        yield 2, Text(shown(f"{source['file']}: {as_what}, {rows}"))
     yield 0, Text("Columns", style="bold")
     for column in document["columns"]:
         told = ", ".join(part for part in (column["unit"], column["estimator"]) if part)
         yield 2, Text(shown(f"{column['name']} ({told}) from {', '.join(column['keys'])}"))
+        for correction in column["corrections"]:
+            estimate = "estimated: " if column["derived"] else "corrected: "
+            yield 4, Text(shown(estimate + correction), style="dim")
     yield 0, Text("Keys without a meaning", style="bold")
     yield 2, Text(shown(", ".join(document["unmapped"]) or "none"))
+    yield 0, Text("Samples", style="bold")
+    yield 2, Text(str(document["samples"] or "none"))
     yield 0, Text("Checkpoints", style="bold")
     for checkpoint in document["checkpoints"]:
-        state = "complete" if checkpoint["complete"] else ", ".join(checkpoint["missing"])
-        yield 2, Text(shown(f"{checkpoint['name']} (step {checkpoint['step']}): {state}"))
+        yield 2, Text(shown(_checkpoint(checkpoint)))
     if not document["checkpoints"]:
         yield 2, Text("none")
     yield 0, Text("Configuration", style="bold")
     for setting in document["config"]:
         yield 2, Text(shown(f"{setting['name']} = {setting['value']}  ({setting['file']})"))
+    if not document["config"]:
+        yield 2, Text("none")
+    if document["conflicts"]:
+        yield 0, Text("Files disagree", style="bold")
+    for conflict in document["conflicts"]:
+        told = f"at {conflict['steps']} steps, first at {conflict['first_step']}"
+        yield 2, Text(shown(f"{conflict['key']}: {told}"))
+    if document["seams"]:
+        yield 0, Text("Resumed", style="bold")
+    for seam in document["seams"]:
+        yield 2, Text(f"at step {seam['step']}, after step {seam['left']}")
+    yield 0, Text("Missing, and the rules that cannot look for want of it", style="bold")
+    for item in document["silenced"]:
+        yield 2, Text(shown(f"{item['missing']}: {', '.join(item['rules'])}"))
     yield from _notes(document["notes"])
+
+
+def _checkpoint(checkpoint: Mapping[str, Any]) -> str:
+    """Return a checkpoint in one line: step, state, and whether it can be loaded as it lies."""
+    state = "complete" if checkpoint["complete"] else ", ".join(checkpoint["missing"])
+    role = "" if checkpoint["role"] == "policy" else f", {checkpoint['role']}"
+    loadable = "yes" if checkpoint["loadable"] else "no"
+    if not checkpoint["loadable"] and checkpoint["convert"]:
+        loadable = f"after {checkpoint['convert']}"
+    where = f"{checkpoint['name']} (step {checkpoint['step']}{role})"
+    return f"{where}: {state}; {checkpoint['format']}, loadable: {loadable}"
 
 
 def recompute_lines(document: Mapping[str, Any], width: int = 0) -> Iterator[Line]:

@@ -28,6 +28,9 @@ def log_cut_short(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
     if planned is None or planned <= 0 or last is None:
         yield Skip("", ("config.planned_steps as a positive number",))
         return
+    if run.step_unit == "row":
+        yield Skip("", ("steps: the log's rows had to be numbered",))
+        return
     interval = run.number("logging_steps") or 1.0
     if interval < 0:
         interval = 1.0

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rlhfdoctor.model import Checkpoint, Run, Skip
@@ -88,3 +90,9 @@ def test_without_a_plan_or_a_row_nothing_is_judged() -> None:
     assert skipped("LOG001", ended(60, planned_epochs=3))
     empty = run_of(config={"planned_steps": 100})
     assert judge("LOG001", empty) == Skip("LOG001", ("rows>=1",))
+
+
+def test_numbered_rows_are_no_steps_to_compare_with_a_plan() -> None:
+    outcome = judge("LOG001", replace(ended(60, planned_steps=100), step_unit="row"))
+    assert isinstance(outcome, Skip)
+    assert outcome.missing == ("steps: the log's rows had to be numbered",)
