@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from rlhfdoctor import registry
-from rlhfdoctor.dialects import Dialect, Key, choose, shared
+from rlhfdoctor.dialects import Correction, Dialect, Key, choose, shared
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.model import Run
 from rlhfdoctor.runs import read_runs
@@ -45,7 +45,7 @@ def fixture(name: str) -> Run:
         pytest.param(PPO_KEYS, (), "GRPO", "trl_ppo", id="marks weigh more than a configuration"),
         pytest.param(DPO_KEYS, (), None, "trl_dpo", id="the marks of DPO"),
         pytest.param(GRPO_KEYS, (), None, "trl_grpo|trl_rloo", id="GRPO and RLOO write the same"),
-        pytest.param(OLD_GRPO_KEYS, (), None, "trl_grpo|trl_rloo", id="and did in older releases"),
+        pytest.param(OLD_GRPO_KEYS, (), None, "trl_grpo", id="but not in older releases"),
         pytest.param(GRPO_KEYS, ("kl",), None, "trl_rloo", id="k3 is never negative"),
         pytest.param(GRPO_KEYS, ("reward",), None, "trl_grpo|trl_rloo", id="a reward may be"),
         pytest.param(GRPO_KEYS, (), "GRPO", "trl_grpo", id="a configuration that names GRPO"),
@@ -66,23 +66,35 @@ def test_marks_choose_the_dialect(
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    ("stranger", "name"),
     [
-        pytest.param("log_odds_ratio", id="ORPO's odds ratio"),
-        pytest.param("log_odds_chosen", id="ORPO's odds"),
-        pytest.param("kl", id="KTO's baseline"),
-        pytest.param("delta", id="BCO's shift"),
-        pytest.param("objective/kl", id="OnlineDPO's objective"),
+        pytest.param("log_odds_ratio", "trl_orpo", id="ORPO's odds ratio"),
+        pytest.param("log_odds_chosen", "trl_orpo", id="ORPO's odds"),
+        pytest.param("kl", "trl_kto", id="KTO's baseline"),
+        pytest.param("delta", "trl_bco", id="BCO's shift"),
+        pytest.param("objective/kl", "trl_online_dpo", id="OnlineDPO's objective"),
+        pytest.param("loss/xpo", "trl_xpo", id="XPO's loss"),
+        pytest.param("loss/kl", "trl_nash_md", id="Nash-MD's KL"),
+        pytest.param("odds_ratio_loss", "generic", id="LLaMA-Factory's ORPO, without its own log"),
     ],
 )
-def test_other_preference_trainers_are_not_called_dpo(stranger: str) -> None:
-    assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == "generic"
+def test_other_preference_trainers_are_not_called_dpo(stranger: str, name: str) -> None:
+    assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == name
 
 
-@pytest.mark.parametrize("algorithm", ["KTO", "ORPO", "CPO", "SimPO", "IPO"])
-def test_a_configuration_that_names_a_rival_of_dpo_rules_it_out(algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        ("KTO", "generic"),
+        ("ORPO", "generic"),
+        ("CPO", "trl_cpo"),
+        ("SimPO", "trl_simpo"),
+        ("IPO", "generic"),
+    ],
+)
+def test_a_configuration_that_names_a_rival_of_dpo_rules_it_out(algorithm: str, name: str) -> None:
     keys = (*DPO_KEYS, "logps/chosen", "logps/rejected", "nll_loss")
-    assert chosen(*keys, algorithm=algorithm).name == "generic"
+    assert chosen(*keys, algorithm=algorithm).name == name
     for other in ("DPO", "GRPO", "REINFORCE", None):
         assert chosen(*keys, algorithm=other).name == "trl_dpo"
     assert chosen(*PPO_KEYS, algorithm=algorithm).name == "trl_ppo"
@@ -113,19 +125,22 @@ def test_online_dpo_is_no_ppo() -> None:
     assert chosen(*PPO_KEYS, "objective/scores_margin").name == "generic"
 
 
+def test_an_older_rloo_is_told_from_ppo_by_its_configuration_alone() -> None:
+    assert chosen(*PPO_KEYS, algorithm="RLOO").name == "trl_rloo_old"
+    assert chosen(*PPO_KEYS).name == "trl_ppo"
+
+
 @pytest.mark.parametrize(
-    "keys",
+    ("keys", "names"),
     [
-        pytest.param((*PPO_KEYS, *GRPO_KEYS), id="PPO and GRPO"),
-        pytest.param((*PPO_KEYS, *OLD_GRPO_KEYS), id="PPO and older GRPO"),
+        pytest.param((*PPO_KEYS, *GRPO_KEYS), "trl_grpo, trl_ppo, trl_rloo", id="PPO and GRPO"),
+        pytest.param((*PPO_KEYS, *OLD_GRPO_KEYS), "trl_grpo, trl_ppo", id="PPO and older GRPO"),
     ],
 )
-def test_marks_that_contradict_are_an_error_with_a_hint(keys: tuple[str, ...]) -> None:
+def test_marks_that_contradict_are_an_error_with_a_hint(keys: tuple[str, ...], names: str) -> None:
     with pytest.raises(DoctorError) as caught:
         chosen(*keys)
-    assert caught.value.message == (
-        "the log carries the marks of several trainers: trl_grpo, trl_ppo, trl_rloo"
-    )
+    assert caught.value.message == f"the log carries the marks of several trainers: {names}"
     assert caught.value.hint.startswith("say which one with --dialect, for example --dialect trl_")
 
 
@@ -165,6 +180,81 @@ def test_what_two_dialects_do_not_agree_on_is_dropped() -> None:
     both = shared([one, other])
     assert both.keys == {"y": Key("lr", "e or unknown")}
     assert both.log_offset == 0
+
+
+def test_of_units_that_differ_none_is_known() -> None:
+    one = Dialect("one", "f", "A", {"x": Key("dpo_margin")})
+    other = Dialect("other", "f", "B", {"x": Key("dpo_margin", unit="unknown")})
+    assert shared([one, other]).keys == {"x": Key("dpo_margin", unit="unknown")}
+
+
+def test_a_correction_that_only_one_of_them_needs_leaves_the_key_without_a_name() -> None:
+    negated = Key("lr", correction=Correction("negated", lambda value: -value))
+    one = Dialect("one", "f", "A", {"x": negated, "y": Key("lr")}, patterns={"a{}": Key("lr")})
+    other = Dialect("other", "f", "B", {"x": Key("lr"), "y": Key("lr")})
+    both = shared([one, other])
+    assert both.keys == {"y": Key("lr")}
+    assert both.patterns == {}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "version", "keys", "key", "meaning"),
+    [
+        pytest.param(
+            "trl_grpo",
+            "1.5.0",
+            (),
+            "reward_std",
+            "reward_group_std",
+            id="within groups before 1.6.0",
+        ),
+        pytest.param(
+            "trl_grpo", "1.6.0", (), "reward_std", "reward_std", id="over the batch since"
+        ),
+        pytest.param(
+            "trl_grpo", None, (), "reward_std", "reward_std", id="either, where none tells"
+        ),
+        pytest.param(
+            "trl_grpo",
+            None,
+            ("completion_length",),
+            "reward_std",
+            "reward_group_std",
+            id="a key of the older ones tells",
+        ),
+        pytest.param("trl_rloo", "0.24.0", (), "reward", "reward_shaped_mean", id="RLOO 0.24"),
+        pytest.param("trl_rloo", "1.10.0", (), "reward", "reward_raw_mean", id="RLOO 1.10"),
+        pytest.param("verl", None, (), "actor/kl_loss", "kl_unknown", id="verl, which?"),
+        pytest.param("verl", "0.5.0", (), "actor/kl_loss", "kl_ref_token", id="verl 0.5"),
+        pytest.param("verl", "0.7.1", (), "actor/kl_loss", "kl_unknown", id="verl 0.7.1 sums"),
+        pytest.param("verl", "0.8.0", (), "actor/kl_loss", "kl_ref_token", id="verl 0.8"),
+        pytest.param(
+            "verl", None, ("actor/loss",), "actor/kl_loss", "kl_ref_token", id="a key of verl 0.8"
+        ),
+        pytest.param(
+            "verl", None, ("critic/kl",), "actor/kl_loss", "kl_ref_token", id="a key of verl 0.3"
+        ),
+        pytest.param("minimind_ppo", None, (), "KL_ref", "kl_unknown", id="MiniMind, which?"),
+        pytest.param(
+            "minimind_ppo", None, ("KL",), "KL_ref", "kl_ref_response", id="a key of MiniMind 2"
+        ),
+        pytest.param(
+            "minimind_ppo", None, ("ClipFrac",), "KL_ref", "kl_ref_token", id="a key of MiniMind 3"
+        ),
+    ],
+)
+def test_a_version_or_a_key_that_tells_it_decides(
+    dialect: str, version: str | None, keys: tuple[str, ...], key: str, meaning: str
+) -> None:
+    assert DIALECTS[dialect].at(version, frozenset(keys)).keys[key].metric == meaning
+
+
+def test_a_negative_kl_leaves_the_unit_of_swift_open() -> None:
+    keys = (*GRPO_KEYS, "train_speed(iter/s)")
+    assert chosen(*keys).name == "swift_grpo"
+    found = chosen(*keys, negative=("kl",))
+    assert found.name == "swift_grpo_kl_in_reward"
+    assert found.keys["kl"].metric == "kl_unknown"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +311,8 @@ def test_every_metric_of_a_dialect_is_in_the_vocabulary(name: str) -> None:
 def test_every_trainer_but_the_generic_one_has_marks_and_an_offset(name: str) -> None:
     assert all(DIALECTS[name].marks)
     assert DIALECTS[name].marks
-    assert DIALECTS[name].log_offset == 1
+    counted_by_a_tracker = DIALECTS[name].framework != "TRL" or name == "trl_ppo_old"
+    assert DIALECTS[name].log_offset == 1 or counted_by_a_tracker
 
 
 def test_a_key_outside_the_vocabulary_is_refused() -> None:
@@ -375,20 +466,29 @@ def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "algorithm"),
+    ("extra", "algorithm", "unit", "logp"),
     [
-        pytest.param({"log_odds_ratio": -0.5, "log_odds_chosen": 1.0}, "ORPO", id="ORPO"),
-        pytest.param({"kl": 0.5}, "KTO", id="KTO"),
-        pytest.param({}, "CPO", id="CPO, by its configuration alone"),
-        pytest.param({}, "SimPO", id="SimPO, by its configuration alone"),
+        pytest.param(
+            {"log_odds_ratio": -0.5, "log_odds_chosen": 1.0},
+            "ORPO",
+            "unknown",
+            "logp_chosen_token",
+            id="ORPO",
+        ),
+        pytest.param({"kl": 0.5}, "KTO", "nats*beta", "logp_chosen", id="KTO"),
+        pytest.param({}, "CPO", "unknown", "logp_chosen", id="CPO, by its configuration alone"),
+        pytest.param(
+            {}, "SimPO", "unknown", "logp_chosen_token", id="SimPO, by its configuration alone"
+        ),
     ],
 )
-def test_a_preference_log_of_another_trainer_is_generic(
-    tmp_path: Path, extra: dict[str, Any], algorithm: str
+def test_a_preference_log_of_another_trainer_has_units_of_its_own(
+    tmp_path: Path, extra: dict[str, Any], algorithm: str, unit: str, logp: str
 ) -> None:
     write_jsonl(tmp_path / "log.jsonl", [{**row, **extra} for row in log_history("dpo_healthy")])
     (tmp_path / "args.json").write_text(json.dumps({"algorithm": algorithm}), encoding="utf-8")
     found = read_runs(tmp_path)[0]
-    assert (found.dialect, found.framework, found.algorithm) == ("generic", "unknown", algorithm)
-    assert found.columns["dpo_margin"].unit == "unknown"
-    assert "logp_chosen" not in found.columns
+    assert (found.framework, found.algorithm) == ("TRL", algorithm)
+    assert found.columns["dpo_margin"].unit == unit
+    assert [name for name in found.columns if name.startswith("logp_chosen")] == [logp]
+    assert not {"kl_ref_token", "kl_ref_response", "kl_unknown"} & set(found.columns)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlhfdoctor.dialects._spelling import plain
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.vocabulary import METRICS
 
@@ -87,7 +88,10 @@ class Dialect:
     keys: by exact key; where two keys of a row mean the same metric the first listed wins.
     patterns: keys with one free part, written ``{}``, which becomes ``metric[part]``.
     never_negative: keys whose estimator cannot be negative; one negative value rules the dialect
-    out. log_offset: logged step minus updates done.
+    out. shows_negative: keys of which one must have a negative value, or it is not this dialect.
+    named: algorithms; where there are any, it is this dialect only where a configuration names one
+    of them. normalised: ``keys`` are spelt as ``plain`` spells them, and so are the log's.
+    log_offset: logged step minus updates done.
     """
 
     name: str
@@ -99,6 +103,9 @@ class Dialect:
     rivals: frozenset[str] = frozenset()
     patterns: Mapping[str, Key] = field(default_factory=dict)
     never_negative: frozenset[str] = frozenset()
+    shows_negative: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
+    normalised: bool = False
     derived: tuple[Derived, ...] = ()
     changes: tuple[Change, ...] = ()
     told: bool = False
@@ -119,14 +126,19 @@ class Dialect:
 
     def meaning(self, key: str) -> tuple[str, Key] | None:
         """Return the column name and meaning of a logged key, or None where it is not known."""
-        if key in self.keys:
-            return self.keys[key].metric, self.keys[key]
+        spelt = self.spelling(key)
+        if spelt in self.keys:
+            return self.keys[spelt].metric, self.keys[spelt]
         for pattern, meaning in self.patterns.items():
             before, after = pattern.split("{}")
             match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", key, re.DOTALL)
             if match:
                 return f"{meaning.metric}[{match.group(1)}]", meaning
         return None
+
+    def spelling(self, key: str) -> str:
+        """Return a logged key as ``keys`` spells it."""
+        return plain(key) if self.normalised else key
 
     def matched(self, keys: frozenset[str]) -> frozenset[str]:
         """Return the marks found among a log's keys; empty where the dialect is not it."""
@@ -159,6 +171,8 @@ def choose(
         if found[dialect.name]
         and algorithm not in dialect.rivals
         and (not dialect.told or dialect.framework == framework)
+        and (not dialect.named or algorithm in dialect.named)
+        and (not dialect.shows_negative or dialect.shows_negative & negative)
     ]
     if not candidates:
         return fallback
@@ -183,24 +197,37 @@ def choose(
 def shared(dialects: list[Dialect]) -> Dialect:
     """Merge dialects that write the same keys: what they agree on stays, the rest is named as open.
 
-    An estimator that differs becomes "k1 or k3"; a metric that differs is dropped, so that the key
-    stays visible as unmapped.
+    An estimator that differs becomes "k1 or k3", a unit that differs unknown; a metric or a
+    correction that differs is dropped, so that the key stays visible as unmapped.
     """
     first, *others = dialects
     for other in others:
         keys = {
-            key: replace(meaning, estimator=_either(meaning.estimator, other.keys[key].estimator))
+            key: replace(
+                meaning,
+                estimator=_either(meaning.estimator, other.keys[key].estimator),
+                unit=meaning.unit if meaning.unit == other.keys[key].unit else "unknown",
+            )
             for key, meaning in first.keys.items()
-            if key in other.keys and other.keys[key].metric == meaning.metric
+            if key in other.keys
+            and other.keys[key].metric == meaning.metric
+            and other.keys[key].correction == meaning.correction
         }
         first = replace(
             first,
             name=f"{first.name}|{other.name}",
             algorithm=f"{first.algorithm} or {other.algorithm}",
             keys=keys,
+            patterns=_agreed(first.patterns, other.patterns),
+            derived=tuple(item for item in first.derived if item in other.derived),
+            changes=tuple(item for item in first.changes if item in other.changes),
             log_offset=first.log_offset if first.log_offset == other.log_offset else 0,
         )
     return first
+
+
+def _agreed(one: Mapping[str, Key], other: Mapping[str, Key]) -> dict[str, Key]:
+    return {key: meaning for key, meaning in one.items() if other.get(key) == meaning}
 
 
 def _numbers(version: str) -> tuple[int, ...]:

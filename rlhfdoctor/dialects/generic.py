@@ -1,63 +1,153 @@
 """Logs of no known trainer: names that mean the same everywhere, and units left open.
 
 A KL becomes ``kl_unknown`` and an entropy ``entropy_unknown``: no band judges them. The user states
-the unit with ``--map kl=kl_ref_token``.
+the unit with ``--map kl=kl_ref_token``. Names are compared as ``plain`` spells them:
+``Avg Response Len`` is ``response_length``. A name that means two
+things is no name here: ``clip_ratio`` (a share of clipped tokens, or of cut responses),
+``kl_penalty`` (with its coefficient, or without), ``entropy_loss`` (often negated), ``perplexity``
+(of which text?).
 """
 
 from rlhfdoctor.dialects import Dialect, Key
+from rlhfdoctor.dialects._spelling import plain
 
-_REWARD = Key("reward_raw_mean")
-_KL = Key("kl_unknown")
+_TOKENS = Key("response_length_mean")
 _LENGTH = Key("response_length_mean", unit="unknown")
-_ENTROPY = Key("entropy_unknown")
+
+_NAMES: tuple[tuple[Key, tuple[str, ...]], ...] = (
+    (Key("loss_total"), ("loss", "total_loss", "grpo_loss", "ppo_loss", "dpo_loss", "rl_loss")),
+    (
+        Key("policy_loss"),
+        ("policy_loss", "actor_loss", "policy_gradient_loss", "surrogate_loss"),
+    ),
+    (Key("value_loss"), ("value_loss", "critic_loss", "value_function_loss")),
+    (Key("grad_norm"), ("grad_norm", "actor_grad_norm", "policy_grad_norm")),
+    (Key("grad_norm_critic"), ("critic_grad_norm", "value_grad_norm")),
+    (Key("lr"), ("learning_rate", "actor_lr", "policy_lr", "optim_lr")),
+    (Key("lr_critic"), ("critic_lr", "value_lr")),
+    (
+        Key("reward_raw_mean"),
+        (
+            "reward",
+            "raw_reward",
+            "batch_reward",
+            "env_reward",
+            "episode_reward",
+            "reward_score",
+            "rm_score",
+            "rm_reward",
+            "reward_model_score",
+            "objective_scores",
+            "reward_raw_score",
+        ),
+    ),
+    (Key("reward_std"), ("reward_std", "reward_score_std")),
+    (Key("reward_min"), ("reward_min",)),
+    (Key("reward_max"), ("reward_max",)),
+    (Key("reward_group_std"), ("group_reward_std", "within_group_std", "reward_std_within_group")),
+    (
+        Key("frac_reward_zero_std"),
+        (
+            "frac_reward_zero_std",
+            "frac_zero_std",
+            "zero_std_ratio",
+            "zero_std_rate",
+            "reward_zero_std_ratio",
+            "zero_variance_frac",
+            "zero_variance_group_frac",
+            "degenerate_group_frac",
+        ),
+    ),
+    (
+        Key("kl_unknown"),
+        (
+            "kl_ref",
+            "kl_to_ref",
+            "ref_kl_divergence",
+            "kl_policy_ref",
+            "kl",
+            "kl_divergence",
+            "kl_value",
+            "kl_estimate",
+            "objective_kl",
+            "sequence_kl",
+            "token_kl",
+            "kl_per_token",
+            "kl_loss",
+            "approx_kl",
+            "approx_kl_divergence",
+            "policy_kl",
+            "ppo_kl",
+            "kl_old",
+        ),
+    ),
+    (Key("kl_coef"), ("kl_coef", "kl_beta", "kl_coef_beta", "kl_ctl_value")),
+    (
+        Key("entropy_unknown"),
+        ("entropy", "policy_entropy", "actor_entropy", "token_entropy", "entropy_per_token"),
+    ),
+    (
+        _TOKENS,
+        (
+            "response_tokens",
+            "response_tokens_per_sample",
+            "num_response_tokens",
+            "response_length_tokens",
+        ),
+    ),
+    (_LENGTH, ("response_length", "length", "sequence_response_length", "answer_length")),
+    (Key("response_length_max"), ("max_response_tokens",)),
+    (Key("response_length_min"), ("min_response_tokens",)),
+    (Key("response_length_max", unit="unknown"), ("response_length_max",)),
+    (Key("response_length_min", unit="unknown"), ("response_length_min",)),
+    (Key("response_length_std", unit="unknown"), ("response_length_std",)),
+    (
+        Key("truncation_rate"),
+        (
+            "truncation_rate",
+            "truncated_ratio",
+            "truncated_frac",
+            "response_truncated_rate",
+            "response_truncated_ratio",
+            "response_clipped_ratio",
+            "clipped_ratio",
+        ),
+    ),
+    (Key("truncated_count"), ("truncated_count", "num_truncated", "n_truncated")),
+    (Key("eos_rate"), ("eos_rate", "eos_frac", "eos_ratio", "finished_rate", "terminated_frac")),
+    (
+        Key("success_rate"),
+        ("accuracy", "success_rate", "solve_rate", "correct", "correct_rate", "correctness"),
+    ),
+    (Key("format_rate"), ("format_rate", "format_ok", "fmt", "format_accuracy")),
+    (
+        Key("clip_frac"),
+        ("clip_frac", "policy_clip_frac", "ratio_clip_frac", "ppo_clip_frac", "actor_clip_frac"),
+    ),
+    (Key("value_clip_frac"), ("value_clip_frac",)),
+    (Key("ratio_mean"), ("ratio", "importance_ratio", "policy_ratio", "prob_ratio")),
+    (Key("ratio_max"), ("ratio_max", "importance_ratio_max")),
+    (Key("advantage_mean"), ("advantage",)),
+    (Key("advantage_std"), ("advantage_std",)),
+    (Key("advantage_min"), ("advantage_min",)),
+    (Key("advantage_max"), ("advantage_max",)),
+    (Key("explained_variance"), ("explained_variance", "value_explained_variance")),
+    (Key("value_mean"), ("value_prediction", "value_estimate", "vpred")),
+    (Key("return_mean"), ("return",)),
+    (Key("dpo_reward_chosen", unit="unknown"), ("chosen_reward",)),
+    (Key("dpo_reward_rejected", unit="unknown"), ("rejected_reward",)),
+    (Key("dpo_margin", unit="unknown"), ("reward_margin", "dpo_margin", "chosen_rejected_margin")),
+    (
+        Key("dpo_accuracy"),
+        ("reward_accuracy", "preference_accuracy", "pair_accuracy", "dpo_accuracy"),
+    ),
+    (Key("step_time"), ("step_time", "time_per_step", "seconds_per_step")),
+)
 
 DIALECT = Dialect(
     name="generic",
     framework="unknown",
     algorithm="unknown",
-    keys={
-        "loss": Key("loss_total"),
-        "train_loss": Key("loss_total"),
-        "train/loss": Key("loss_total"),
-        "total_loss": Key("loss_total"),
-        "policy_loss": Key("policy_loss"),
-        "pg_loss": Key("policy_loss"),
-        "value_loss": Key("value_loss"),
-        "critic_loss": Key("value_loss"),
-        "grad_norm": Key("grad_norm"),
-        "train/grad_norm": Key("grad_norm"),
-        "learning_rate": Key("lr"),
-        "lr": Key("lr"),
-        "train/learning_rate": Key("lr"),
-        "reward": _REWARD,
-        "mean_reward": _REWARD,
-        "reward_mean": _REWARD,
-        "reward/mean": _REWARD,
-        "rewards/mean": _REWARD,
-        "train/reward": _REWARD,
-        "reward_std": Key("reward_std"),
-        "frac_reward_zero_std": Key("frac_reward_zero_std"),
-        "kl": _KL,
-        "kl_div": _KL,
-        "kl_divergence": _KL,
-        "mean_kl": _KL,
-        "kl_loss": _KL,
-        "train/kl": _KL,
-        "objective/kl": _KL,
-        "entropy": _ENTROPY,
-        "mean_entropy": _ENTROPY,
-        "policy/entropy": _ENTROPY,
-        "train/entropy": _ENTROPY,
-        "response_length": _LENGTH,
-        "mean_length": _LENGTH,
-        "completion_length": _LENGTH,
-        "response_length_mean": _LENGTH,
-        "avg_gen_tokens": Key("response_length_mean"),
-        "clipped_ratio": Key("truncation_rate"),
-        "truncation_rate": Key("truncation_rate"),
-        "rewards/chosen": Key("dpo_reward_chosen", unit="unknown"),
-        "rewards/rejected": Key("dpo_reward_rejected", unit="unknown"),
-        "rewards/margins": Key("dpo_margin", unit="unknown"),
-        "rewards/accuracies": Key("dpo_accuracy"),
-    },
+    normalised=True,
+    keys={plain(name): meaning for meaning, names in _NAMES for name in names},
 )

@@ -1,0 +1,18 @@
+"""NeMo-Aligner DPO (af2b3bd9, megatron_gpt_dpo_model.py:504-510)."""
+
+from rlhfdoctor.dialects import Dialect, Key
+from rlhfdoctor.dialects._nemo import LOG_RATIOS, REWARDS
+
+DIALECT = Dialect(
+    name="nemo_aligner_dpo",
+    framework="NeMo-Aligner",
+    algorithm="DPO",
+    marks=(
+        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "acc"}),
+        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "rewards_all_std"}),
+        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "preference_loss", "acc"}),
+    ),
+    keys={**LOG_RATIOS, "acc": Key("dpo_accuracy")},
+    derived=REWARDS,
+)
+"""Rewards are log-ratios to the reference; beta is not in them."""
