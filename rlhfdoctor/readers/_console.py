@@ -1,0 +1,606 @@
+"""What a program printed, read segment by segment into rows, settings and notes.
+
+Three passes over different things: ``_Harvest.see`` collects what each segment holds,
+``_chosen`` decides which of it is the run's curve, and ``read_text`` says it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from rlhfdoctor.model import Location, Note, Setting
+from rlhfdoctor.readers import Item
+from rlhfdoctor.readers import _grammars as grammars
+from rlhfdoctor.readers import _marks as marks
+from rlhfdoctor.readers._grammars import Bar, Record
+from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS, refusals, row
+from rlhfdoctor.readers._python import depth, leaves, value_at
+from rlhfdoctor.readers._settings import settings_of
+from rlhfdoctor.readers._text import Segment
+
+_BLOCK_LINES = 4000
+_BLOCK_SIZE = 1 << 20
+_MOST_BLOCKS = 64
+_MOST_BARS = 16
+_MOST_TABLES = 8
+"""Tables of one line that are tried; more on one line is no log."""
+
+_A_FEW = 3
+"""Rows from which a way of writing is a run's curve rather than a stray line."""
+
+_TABLE = re.compile(r"\{\s*(?=['\"])")
+_BEFORE_TABLE = 160
+"""Characters of text before a printed table, as in ``step 3: {...}``; more is prose."""
+
+_COUNTED = re.compile(
+    r"(?:^|[\s\]:])(?P<word>[a-z]{2,10})[ _]?(?P<count>\d{1,15})\s*[:\-]\s*$", re.I
+)
+_CONTINUES = re.compile(r"[\s}\])'\"\u2502]|\w{1,80}=|$")
+_CUT_METRIC = re.compile(
+    r"['\"](?:[\w/@.-]*)(?:loss|reward|kl|grad_norm|entropy)[\w/@.-]*['\"]\s*:"
+)
+_EVALUATING = re.compile(r"\*{3,} Evaluating .{1,60}, Epoch (\d{1,9})/\d{1,9} \*{3,}")
+
+
+@dataclass(slots=True)
+class _Found:
+    """A record, where it stood, and the progress bars around it."""
+
+    record: Record
+    line: int | None
+    rank: int | None
+    grammar: str
+    tier: int
+    clock: int
+    before: Mapping[tuple[str, int], int]
+    after: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    @property
+    def evaluates(self) -> bool:
+        return all(key.startswith("eval") or key == "epoch" for key in self.record)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A printed value that goes on in the next lines."""
+
+    lines: list[str]
+    line: int | None
+    deep: int
+    size: int
+    before: str
+
+
+@dataclass(slots=True)
+class _Harvest:
+    """What the segments seen so far hold."""
+
+    name: str
+    clock: int = 0
+    found: list[_Found] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
+    broken: list[int | None] = field(default_factory=list)
+    summaries: list[tuple[Record, int | None]] = field(default_factory=list)
+    overlong: int = 0
+    overflows: int = 0
+    twice: int = 0
+    blocks: dict[str, _Block] = field(default_factory=dict)
+    bars: dict[tuple[str, int], int] = field(default_factory=dict)
+    trained: dict[tuple[str, int], int] = field(default_factory=dict)
+    waiting: list[_Found] = field(default_factory=list)
+    progress: int = 0
+    finished: int = 0
+    tracebacks: int = 0
+    tracing: bool = False
+    framed: bool = False
+    error: tuple[str, int | None, int] | None = None
+    wrapped: tuple[str, int | None, int] | None = None
+    death: tuple[str, int | None, int] | None = None
+    frameworks: dict[str, int | None] = field(default_factory=dict)
+    versions: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    listing: dict[str, object] | None = None
+    columns: list[str] | None = None
+    box: Record = field(default_factory=dict)
+    under: _Found | None = None
+    banner: bool = False
+    evaluated: float | None = None
+
+    def see(self, segment: Segment) -> None:
+        """Take what one segment holds."""
+        self.clock += 1
+        if not segment.whole:
+            self.overlong += 1
+            return
+        drawn, text = grammars.bars(segment.text)
+        for bar in drawn:
+            self._draw(bar, segment)
+        if not text or text.isspace():
+            if not drawn:
+                self._close()
+            return
+        segment = replace(segment, text=text) if drawn else segment
+        if self._continues(segment) or self._ends(segment):
+            return
+        self._tell(segment)
+        if not (self._tables(segment) or self._drawn(segment) or self._pairs(segment)):
+            self._list(segment)
+
+    def end(self) -> None:
+        """Take what was still open when the text ended."""
+        self._close()
+        for block in self.blocks.values():
+            self._break(block)
+        self.blocks.clear()
+        if self.listing:
+            self.settings.extend(settings_of(self.listing, self.name))
+
+    # progress bars
+
+    def _draw(self, bar: Bar, segment: Segment) -> None:
+        if not bar.trains:
+            return
+        if bar.count > self.trained.get(bar.key, -1):
+            self.progress = self.clock
+        self.trained.pop(bar.key, None)
+        self.trained[bar.key] = bar.count
+        if len(self.trained) > _MOST_BARS:
+            del self.trained[next(iter(self.trained))]
+        self.bars = dict(self.trained)
+        for item in self.waiting:
+            item.after = {bar.key: bar.count}
+        self.waiting.clear()
+        if len(bar.values) > 1 and any(map(grammars.measured, bar.values)):
+            last = self.found[-1] if self.found else None
+            grammar = f"bar {bar.title}"
+            if last and last.grammar == grammar and last.record.get("step") == bar.count:
+                self.found.pop()
+            self._take(bar.values, segment, grammar, 3)
+
+    # records
+
+    def _take(self, record: Record, segment: Segment, grammar: str, tier: int) -> _Found | None:
+        """Take a record; one that was printed twice in a row, step and all, is taken once."""
+        last = self.found[-1] if self.found else None
+        counted = any(key in record for key in (*STEP_KEYS, "epoch"))
+        if last and counted and last.grammar == grammar and repr(last.record) == repr(record):
+            self.twice += 1
+            return None
+        item = _Found(record, segment.line, segment.rank, grammar, tier, self.clock, self.bars)
+        self.found.append(item)
+        self.waiting.append(item)
+        if tier < 3:
+            self.progress = self.clock
+        return item
+
+    def _pairs(self, segment: Segment) -> bool:
+        text = segment.text
+        reward = grammars.average(text)
+        if reward and self.under and segment.closed:
+            self.under.record.update(reward)
+            return True
+        seen = _EVALUATING.fullmatch(text)
+        if seen:
+            self.evaluated = float(seen[1])
+        counts = grammars.banner(text)
+        if counts:
+            self.under = self._take(counts, segment, "banner", 1)
+            self.banner = True
+            return True
+        if self.banner and self.under:
+            more = grammars.followed(text)
+            if more:
+                if not segment.closed:
+                    more.popitem()
+                self.under.record.update(more)
+                return True
+        for grammar in grammars.GRAMMARS:
+            if not any(need in text for need in grammar.needs):
+                continue
+            records = grammar.parse(text)
+            if not records:
+                continue
+            if not segment.closed:
+                self._cut(records, segment)
+            for record in records:
+                if grammar.name == "scores" and self.evaluated is not None:
+                    record["epoch"] = self.evaluated
+                taken = self._take(record, segment, grammar.name, grammar.tier)
+                if grammar.tier < 3:
+                    self.under, self.banner = taken, False
+            return True
+        return False
+
+    def _cut(self, records: list[Record], segment: Segment) -> None:
+        """Drop the last pair of a line without end: its number may be half a number."""
+        self.broken.append(segment.line)
+        records[-1].popitem()
+        if all(key in (*STEP_KEYS, "epoch", "max_steps") for key in records[-1]):
+            records.pop()
+
+    # values of Python and JSON
+
+    def _tables(self, segment: Segment) -> bool:
+        text, place, taken = segment.text, 0, False
+        for _ in range(_MOST_TABLES):
+            found = _TABLE.search(text, place)
+            call = None if found else marks.CALLS.search(text, place)
+            start = found.start() if found else call.start("call") if call else -1
+            if start < 0 or start - place > _BEFORE_TABLE:
+                return taken
+            try:
+                value, end = value_at(text, start)
+            except EOFError:
+                self._open(segment, place, start)
+                return True
+            except ValueError:
+                if found and _CUT_METRIC.search(text[start : start + 2000]):
+                    self.broken.append(segment.line)
+                place = start + 1
+                continue
+            if isinstance(value, dict):
+                taken = self._judge(value, text[place:start], segment) or taken
+            place = end
+        return taken
+
+    def _judge(self, value: Record, before: str, segment: Segment) -> bool:
+        """Take a printed table for a record, a summary or settings; say whether it was one."""
+        if grammars.summary(value):
+            self.summaries.append((value, segment.line))
+            self.finished = self.clock
+            return True
+        counts = self._counts(before)
+        if grammars.metrics(value) or (counts and all("/" in key for key in value)):
+            if counts and not any(key in value for key in STEP_KEYS):
+                value = {**counts, **value}
+            word = "rollout" if "rollout" in counts else "table"
+            value.pop("rollout", None)
+            self.under, self.banner = None, False
+            self._take(value, segment, word, 1)
+            return True
+        if any(isinstance(value.get(key), str) for key in TEXT_KEYS):
+            return True
+        self.settings.extend(settings_of(dict(leaves(value)), self.name))
+        return True
+
+    @staticmethod
+    def _counts(before: str) -> Record:
+        """Return what the text before a printed table counts: ``step 3:``, ``rollout 3:``."""
+        found = _COUNTED.search(before)
+        word = found["word"].lower() if found else ""
+        if found and word in ("step", "iter", "iteration", "update", "train", "eval"):
+            return {"step": int(found["count"])}
+        if found and word in ("rollout", "perf"):
+            return {"step": int(found["count"]), "rollout": True}
+        counts, _, place = grammars.head(before)
+        counts.pop("max_steps", None)
+        return counts if place >= len(before.rstrip()) else {}
+
+    def _open(self, segment: Segment, place: int, start: int) -> None:
+        text = segment.text[start:]
+        block = _Block([text], segment.line, depth(text), len(text), segment.text[place:start])
+        if not segment.closed or block.deep <= 0:
+            self._break(block)
+            return
+        self.blocks[segment.tag] = block
+        if len(self.blocks) > _MOST_BLOCKS:
+            self._break(self.blocks.pop(next(iter(self.blocks))))
+
+    def _continues(self, segment: Segment) -> bool:
+        """Add a line to the value that is open for its process, or give that value up."""
+        block = self.blocks.get(segment.tag)
+        if block is None:
+            return False
+        text = segment.text.replace("\u2502", " ")
+        full = len(block.lines) > _BLOCK_LINES or block.size > _BLOCK_SIZE
+        if full or segment.stamped or not _CONTINUES.match(segment.text):
+            self._break(self.blocks.pop(segment.tag))
+            return False
+        block.lines.append(text)
+        block.size += len(text)
+        block.deep += depth(text)
+        if block.deep > 0:
+            return True
+        del self.blocks[segment.tag]
+        try:
+            value, _ = value_at("\n".join(block.lines))
+        except (ValueError, EOFError):
+            self._break(block)
+            return True
+        if isinstance(value, dict):
+            self._judge(value, block.before, replace(segment, line=block.line))
+        return True
+
+    def _break(self, block: _Block) -> None:
+        """Count a value that never ended, where it looked like metrics."""
+        text = "\n".join(block.lines[:40])[:4000]
+        if _CUT_METRIC.search(text) and len(block.lines) < 40:
+            self.broken.append(block.line)
+
+    # tables and frames
+
+    def _drawn(self, segment: Segment) -> bool:
+        """Read one line of a table: its names, its rule, its numbers, or a framed pair."""
+        text = segment.text
+        if text[0] not in " |\u2502\u2503\u2551+-\u2500\u250c\u251c\u2514\u2501\u2570\u256d":
+            self._close()
+            return False
+        if grammars.ruled(text):
+            if self.columns is None:
+                self._close()
+            return True
+        pair = grammars.framed(text)
+        if pair and self.columns is None:
+            if segment.closed:
+                self.box.setdefault(*pair)
+            return True
+        parts = grammars.cells(text)
+        if parts is None:
+            return False
+        if self.columns is None:
+            self.columns = grammars.columns(parts)
+        elif len(parts) == len(self.columns) and segment.closed:
+            record: Record = {
+                name: part for name, part in zip(self.columns, parts, strict=True) if name and part
+            }
+            if str(record.get("step", "")).isdigit() and len(record) > 1:
+                self._take(record, segment, "table of " + " ".join(self.columns), 2)
+        return True
+
+    def _close(self) -> None:
+        """End a table or a frame; a frame is a record where it counts steps."""
+        self.columns = None
+        box, self.box = self.box, {}
+        low = {key.lower(): key for key in box}
+        step = next((low[key] for key in (*STEP_KEYS, "step", "episode") if key in low), None)
+        if step and len(box) > 2 and any(map(grammars.measured, box)):
+            box["step"] = box.pop(step)
+            self._take(box, Segment("", None), "frame", 2)
+
+    # what was said besides
+
+    def _tell(self, segment: Segment) -> None:
+        """Look for the program's name, its arguments, and words on the length of the training."""
+        text = segment.text
+        if len(text) <= marks.LONGEST_COMMAND:
+            name = marks.framework(text)
+            if name:
+                self.frameworks.setdefault(name, segment.line)
+            told = marks.version(text)
+            if told:
+                self.versions[told[0]] = (told[1], segment.line)
+        self.overflows += marks.overflow(text)
+        for setting, value in marks.phrases(text):
+            where = Location(self.name, line=segment.line)
+            self.settings.append(Setting(setting, value, where))
+        arguments = marks.command(text)
+        if arguments:
+            self.settings.extend(settings_of(arguments, self.name))
+
+    def _list(self, segment: Segment) -> None:
+        """Read a list of settings that a line announced."""
+        if self.listing is not None:
+            pair = marks.entry(segment.text)
+            if pair:
+                self.listing[pair[0]] = pair[1]
+                return
+            self.settings.extend(settings_of(self.listing, self.name))
+            self.listing = None
+        if marks.opens(segment.text):
+            self.listing = {}
+
+    def _ends(self, segment: Segment) -> bool:
+        """Follow tracebacks and other deaths; say whether the line was part of one."""
+        text = segment.text
+        if marks.TRACEBACK in text:
+            self.tracebacks += 1
+            self.tracing = self.framed = True
+            return True
+        if self.tracing:
+            if marks.frame(text):
+                self.framed = True
+                return True
+            told = marks.raised(text) if self.framed else None
+            self.framed = False
+            if told:
+                place = (told[0], segment.line, self.clock)
+                if told[1]:
+                    self.wrapped = place
+                else:
+                    self.error = place
+                return True
+            self.tracing = text.startswith(("During handling", "The above exception", "Error exec"))
+            if self.tracing:
+                return True
+        death = marks.died(text)
+        if death:
+            self.death = (death, segment.line, self.clock)
+        return False
+
+
+def read_text(segments: Iterable[Segment], name: str) -> Iterator[Item]:
+    """Yield the rows, the settings and the notes of a text; ``name``: of the file it is from."""
+    harvest = _Harvest(name)
+    for segment in segments:
+        harvest.see(segment)
+    harvest.end()
+    found, notes = _chosen(harvest)
+    planned = _planned(harvest, found, notes)
+    refused: Counter[str] = Counter()
+    rows = 0
+    for item in found:
+        record = {key: value for key, value in item.record.items() if key != "max_steps"}
+        made = row(record, item.line, refused)
+        if made.values:
+            rows += 1
+            yield made if item.rank is None else replace(made, rank=item.rank)
+    yield from _settings(harvest, planned)
+    yield from notes
+    yield from refusals(name, refused)
+    yield from _told(harvest, rows)
+
+
+# which of it is the curve
+
+
+def _chosen(harvest: _Harvest) -> tuple[list[_Found], list[Note]]:
+    """Return the records of the run's curve, with steps, and notes on what was left out."""
+    tiers: dict[int, list[_Found]] = defaultdict(list)
+    keys = Counter(tuple(item.record) for item in harvest.found if item.tier == 4)
+    lines = sum(item.tier == 2 for item in harvest.found)
+    for item in harvest.found:
+        known = sum(map(grammars.measured, item.record))
+        if item.tier == 4 and keys[tuple(item.record)] < _A_FEW:
+            continue
+        if item.tier == 2 and lines < _A_FEW and known < 2:
+            continue
+        tiers[item.tier].append(item)
+    enough = (tier for tier in sorted(tiers) if len(tiers[tier]) >= _A_FEW)
+    tier = next(enough, min(tiers, default=0))
+    notes = []
+    others = [item for at in tiers for item in tiers[at] if at != tier]
+    if others:
+        shown = ", ".join(list(others[0].record)[:4])
+        text = f"{len(others)} other lines with numbers were left out, such as {shown}"
+        notes.append(Note(_where(harvest.name, others[0].line), text))
+    found = sorted(tiers.get(tier, []), key=lambda item: item.clock)
+    _rollouts(found, harvest.name, notes)
+    return found, notes
+
+
+def _rollouts(found: list[_Found], name: str, notes: list[Note]) -> None:
+    """Count the rollouts of slime in steps where several steps train on one rollout."""
+    rollouts = [item for item in found if item.grammar == "rollout"]
+    steps = {item.record.get("step") for item in found if item.grammar == "table"} - {None}
+    ids = {item.record["step"] for item in rollouts}
+    if not rollouts or len(steps) <= len(ids):
+        return
+    times = round(len(steps) / len(ids))
+    for item in rollouts:
+        item.record["step"] = int(str(item.record["step"])) * times
+    notes.append(Note(name, f"{times} steps train on one rollout; rollouts are counted in steps"))
+
+
+def _planned(harvest: _Harvest, found: list[_Found], notes: list[Note]) -> Setting | None:
+    """Give records without a step that of the progress bar; return the length it tells."""
+    name = harvest.name
+    stated = [item for item in found if "max_steps" in item.record]
+    if stated:
+        total = float(str(stated[-1].record["max_steps"]))
+        return Setting("planned_steps", total, Location(name, line=stated[-1].line))
+    loose = [item for item in found if not any(key in item.record for key in STEP_KEYS)]
+    loose = [item for item in loose if "global_step/max_steps" not in item.record]
+    bar = _bar_of(loose) if len(loose) == len(found) else None
+    if bar:
+        key, moment = bar
+        for item in loose:
+            count = getattr(item, moment).get(key, item.before.get(key))
+            if count is not None:
+                item.record = {"step": count, **item.record}
+        text = f"the records carry no step; it is the progress bar's, of {key[1]}"
+        notes.append(Note(name, text))
+        return Setting("planned_steps", float(key[1]), Location(name))
+    drawn = [key for key in harvest.trained if key[1] > 1]
+    if drawn:
+        longest = max(drawn, key=lambda key: key[1])
+        return Setting("planned_steps", float(longest[1]), Location(name))
+    return None
+
+
+def _bar_of(found: list[_Found]) -> tuple[tuple[str, int], str] | None:
+    """Return the bar that counts the steps of records, and whether the one before or after them.
+
+    Its count must rise from record to record, at the pace of a logging interval: a bar is redrawn
+    at most ten times a second, and a buffered log has its records far behind their bars. It may
+    begin anew where another run begins.
+    """
+    trains = [item for item in found if not item.evaluates]
+    if not trains:
+        return None
+    for moment in ("before", "after"):
+        seen = Counter(key for item in trains for key in getattr(item, moment))
+        for key in sorted(
+            (key for key in seen if seen[key] == len(trains)), key=lambda key: -key[1]
+        ):
+            if _paced([getattr(item, moment)[key] for item in trains], key[1]):
+                return key, moment
+    return None
+
+
+def _paced(counts: list[int], total: int) -> bool:
+    if counts[0] < 1:
+        return False
+    gaps = Counter(later - former for former, later in pairwise(counts) if later > former)
+    pace = gaps.most_common(1)[0][0] if gaps else counts[0]
+    on_time = all(count % pace == 0 or count in (1, total) for count in counts)
+    return on_time and all(
+        former < later or later <= counts[0] for former, later in pairwise(counts)
+    )
+
+
+# what else there is to say
+
+
+def _settings(harvest: _Harvest, planned: Setting | None) -> Iterator[Setting]:
+    """Yield the settings, of several launches the last; the bar's length where none is told."""
+    last = {setting.name: setting for setting in harvest.settings}
+    if planned and "planned_steps" not in last:
+        last["planned_steps"] = planned
+    yield from last.values()
+    name = harvest.name
+    if harvest.frameworks:
+        program = min(harvest.frameworks, key=marks.rank_of)
+        yield Setting("framework", program, Location(name, line=harvest.frameworks[program]))
+        version = harvest.versions.get(program.lower())
+        if version:
+            yield Setting("framework_version", version[0], Location(name, line=version[1]))
+    ending = _ending(harvest)
+    if ending:
+        yield Setting("ended_with", ending[0], Location(name, line=ending[1]))
+
+
+def _ending(harvest: _Harvest) -> tuple[str, int | None] | None:
+    """Return the error after which nothing was trained any more, and its line."""
+    last = max(harvest.progress, harvest.finished)
+    for ending in (harvest.error, harvest.death, harvest.wrapped):
+        if ending and ending[2] > last:
+            return ending[0], ending[1]
+    return None
+
+
+def _told(harvest: _Harvest, rows: int) -> Iterator[Note]:
+    name = harvest.name
+    if harvest.broken:
+        lines = [str(line) for line in harvest.broken if line is not None]
+        shown = ", ".join(lines[:10]) + (", ..." if len(lines) > 10 else "")
+        count = len(harvest.broken)
+        text = f"{count} records are cut or broken and were left out, whole or in part"
+        yield Note(name, f"{text}{': lines ' if shown else ''}{shown}", left_out=count)
+    if harvest.overlong:
+        text = f"{harvest.overlong} stretches of more than 1 MiB without a line end are unread"
+        yield Note(name, text)
+    if harvest.twice:
+        yield Note(name, f"{harvest.twice} records were printed twice in a row; read once")
+    for record, line in harvest.summaries[-1:]:
+        told = ", ".join(f"{key} {value}" for key, value in list(record.items())[:6])
+        yield Note(_where(name, line), f"the trainer's summary, no step of it: {told}")
+    if harvest.tracebacks:
+        text = f"holds {harvest.tracebacks} tracebacks"
+        error = harvest.error or harvest.wrapped
+        yield Note(name, f"{text}, the last ends with {error[0]}" if error else text)
+    if harvest.overflows:
+        yield Note(name, f"{harvest.overflows} lines tell of updates skipped on overflow")
+    if not rows:
+        drawn = [key for key in harvest.trained if key[1] > 1]
+        text = "no metric rows in this text"
+        if drawn:
+            longest = max(drawn, key=lambda key: key[1])
+            text += f"; the progress bar reached {harvest.trained[longest]} of {longest[1]}"
+        yield Note(name, text)
+
+
+def _where(name: str, line: int | None) -> str:
+    return name if line is None else f"{name}:{line}"
