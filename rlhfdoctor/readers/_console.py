@@ -17,7 +17,7 @@ from rlhfdoctor.readers import Item
 from rlhfdoctor.readers import _grammars as grammars
 from rlhfdoctor.readers import _marks as marks
 from rlhfdoctor.readers._grammars import Bar, Record
-from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS, refusals, row
+from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS, number, refusals, row
 from rlhfdoctor.readers._python import depth, leaves, value_at
 from rlhfdoctor.readers._settings import settings_of
 from rlhfdoctor.readers._text import Segment
@@ -40,10 +40,13 @@ _COUNTED = re.compile(
     r"(?:^|[\s\]:])(?P<word>[a-z]{2,10})[ _]?(?P<count>\d{1,15})\s*[:\-]\s*$", re.I
 )
 _CONTINUES = re.compile(r"[\s}\])'\"\u2502]|\w{1,80}=|$")
-_CUT_METRIC = re.compile(
-    r"['\"](?:[\w/@.-]*)(?:loss|reward|kl|grad_norm|entropy)[\w/@.-]*['\"]\s*:"
-)
-_EVALUATING = re.compile(r"\*{3,} Evaluating .{1,60}, Epoch (\d{1,9})/\d{1,9} \*{3,}")
+_AFTER_EVALUATING = 4
+"""Segments within which the results of an evaluation follow its announcement."""
+
+_CHAINS = ("During handling of", "The above exception", "ray::", "Error executing job")
+"""How lines begin that stand inside a traceback, between one exception and the next."""
+
+_FRAME = re.compile(r"\s{1,8}File \"[^\"]{1,400}\", line \d")
 
 
 @dataclass(slots=True)
@@ -107,7 +110,7 @@ class _Harvest:
     box: Record = field(default_factory=dict)
     under: _Found | None = None
     banner: bool = False
-    evaluated: float | None = None
+    evaluation: tuple[float, int] = (0.0, -_AFTER_EVALUATING)
 
     def see(self, segment: Segment) -> None:
         """Take what one segment holds."""
@@ -182,9 +185,15 @@ class _Harvest:
         if reward and self.under and segment.closed:
             self.under.record.update(reward)
             return True
-        seen = _EVALUATING.fullmatch(text)
-        if seen:
-            self.evaluated = float(seen[1])
+        epoch = grammars.evaluating(text)
+        if epoch is not None:
+            self.evaluation = (epoch, self.clock)
+            return True
+        if self.clock - self.evaluation[1] < _AFTER_EVALUATING:
+            records = grammars.evaluated(text, self.evaluation[0])
+            if records:
+                self._keep(records, segment, "evaluation", 1)
+                return True
         counts = grammars.banner(text)
         if counts:
             self.under = self._take(counts, segment, "banner", 1)
@@ -203,16 +212,17 @@ class _Harvest:
             records = grammar.parse(text)
             if not records:
                 continue
-            if not segment.closed:
-                self._cut(records, segment)
-            for record in records:
-                if grammar.name == "scores" and self.evaluated is not None:
-                    record["epoch"] = self.evaluated
-                taken = self._take(record, segment, grammar.name, grammar.tier)
-                if grammar.tier < 3:
-                    self.under, self.banner = taken, False
+            self._keep(records, segment, grammar.name, grammar.tier)
             return True
         return False
+
+    def _keep(self, records: list[Record], segment: Segment, grammar: str, tier: int) -> None:
+        if not segment.closed:
+            self._cut(records, segment)
+        for record in records:
+            taken = self._take(record, segment, grammar, tier)
+            if tier < 3:
+                self.under, self.banner = taken, False
 
     def _cut(self, records: list[Record], segment: Segment) -> None:
         """Drop the last pair of a line without end: its number may be half a number."""
@@ -225,6 +235,8 @@ class _Harvest:
 
     def _tables(self, segment: Segment) -> bool:
         text, place, taken = segment.text, 0, False
+        if text.startswith(("('", '("')):
+            return False  # a string that pprint broke
         for _ in range(_MOST_TABLES):
             found = _TABLE.search(text, place)
             call = None if found else marks.CALLS.search(text, place)
@@ -237,7 +249,7 @@ class _Harvest:
                 self._open(segment, place, start)
                 return True
             except ValueError:
-                if found and _CUT_METRIC.search(text[start : start + 2000]):
+                if found and grammars.half(text[start : start + 4000]):
                     self.broken.append(segment.line)
                 place = start + 1
                 continue
@@ -261,7 +273,7 @@ class _Harvest:
             self.under, self.banner = None, False
             self._take(value, segment, word, 1)
             return True
-        if any(isinstance(value.get(key), str) for key in TEXT_KEYS):
+        if grammars.sampling(value) or any(isinstance(value.get(key), str) for key in TEXT_KEYS):
             return True
         self.settings.extend(settings_of(dict(leaves(value)), self.name))
         return True
@@ -317,7 +329,7 @@ class _Harvest:
     def _break(self, block: _Block) -> None:
         """Count a value that never ended, where it looked like metrics."""
         text = "\n".join(block.lines[:40])[:4000]
-        if _CUT_METRIC.search(text) and len(block.lines) < 40:
+        if len(block.lines) < 40 and grammars.half(text):
             self.broken.append(block.line)
 
     # tables and frames
@@ -399,6 +411,8 @@ class _Harvest:
             self.tracebacks += 1
             self.tracing = self.framed = True
             return True
+        if not self.tracing and _FRAME.match(text):
+            self.tracing = True
         if self.tracing:
             if marks.frame(text):
                 self.framed = True
@@ -412,7 +426,7 @@ class _Harvest:
                 else:
                     self.error = place
                 return True
-            self.tracing = text.startswith(("During handling", "The above exception", "Error exec"))
+            self.tracing = text.startswith(_CHAINS)
             if self.tracing:
                 return True
         death = marks.died(text)
@@ -493,16 +507,11 @@ def _planned(harvest: _Harvest, found: list[_Found], notes: list[Note]) -> Setti
         return Setting("planned_steps", total, Location(name, line=stated[-1].line))
     loose = [item for item in found if not any(key in item.record for key in STEP_KEYS)]
     loose = [item for item in loose if "global_step/max_steps" not in item.record]
-    bar = _bar_of(loose) if len(loose) == len(found) else None
-    if bar:
-        key, moment = bar
-        for item in loose:
-            count = getattr(item, moment).get(key, item.before.get(key))
-            if count is not None:
-                item.record = {"step": count, **item.record}
-        text = f"the records carry no step; it is the progress bar's, of {key[1]}"
-        notes.append(Note(name, text))
-        return Setting("planned_steps", float(key[1]), Location(name))
+    if loose and len(loose) == len(found):
+        bar = _by_bar(loose, name, notes) or _by_spacing(loose, name, notes)
+        if bar:
+            return Setting("planned_steps", float(bar), Location(name))
+        _by_epoch(loose, name, notes)
     drawn = [key for key in harvest.trained if key[1] > 1]
     if drawn:
         longest = max(drawn, key=lambda key: key[1])
@@ -510,24 +519,93 @@ def _planned(harvest: _Harvest, found: list[_Found], notes: list[Note]) -> Setti
     return None
 
 
-def _bar_of(found: list[_Found]) -> tuple[tuple[str, int], str] | None:
-    """Return the bar that counts the steps of records, and whether the one before or after them.
+def _by_bar(found: list[_Found], name: str, notes: list[Note]) -> int | None:
+    """Count records by the progress bar that stands before, or after, each; return its length.
 
     Its count must rise from record to record, at the pace of a logging interval: a bar is redrawn
     at most ten times a second, and a buffered log has its records far behind their bars. It may
     begin anew where another run begins.
     """
     trains = [item for item in found if not item.evaluates]
-    if not trains:
-        return None
-    for moment in ("before", "after"):
+    for moment in ("before", "after") if trains else ():
         seen = Counter(key for item in trains for key in getattr(item, moment))
-        for key in sorted(
-            (key for key in seen if seen[key] == len(trains)), key=lambda key: -key[1]
-        ):
+        for key in sorted(seen, key=lambda key: -key[1]):
+            if seen[key] < len(trains):
+                continue
             if _paced([getattr(item, moment)[key] for item in trains], key[1]):
-                return key, moment
+                for item in found:
+                    count = getattr(item, moment).get(key, item.before.get(key))
+                    if count is not None:
+                        item.record = {"step": count, **item.record}
+                text = f"the records carry no step; it is the progress bar's, of {key[1]}"
+                notes.append(Note(name, text))
+                return key[1]
     return None
+
+
+def _by_spacing(found: list[_Found], name: str, notes: list[Note]) -> int | None:
+    """Count records of a buffered log, whose bars run ahead of them; return the bar's length.
+
+    Where the bar at the last record allows one logging interval alone, where no record would be
+    ahead of its bar and the epochs keep the same pace, the interval is known.
+    """
+    trains = [item for item in found if not item.evaluates]
+    count = len(trains)
+    if count < _A_FEW:
+        return None
+    for key in sorted(trains[-1].before, key=lambda key: -key[1]):
+        reached = trains[-1].before[key]
+        every = reached // count
+        alone = (
+            every > 0
+            and reached // every == count
+            and (every == 1 or reached // (every - 1) != count)
+        )
+        ahead = any(at * every > item.before.get(key, 0) for at, item in enumerate(trains, start=1))
+        if alone and not ahead and _even(trains):
+            places = {id(item): at * every for at, item in enumerate(trains, start=1)}
+            step = 0
+            for item in found:
+                step = places.get(id(item), step)
+                item.record = {"step": step, **item.record}
+            text = (
+                f"the records carry no step and were printed late; {count} records of a progress"
+                f" bar at {reached} make one every {every} steps"
+            )
+            notes.append(Note(name, text))
+            return key[1]
+    return None
+
+
+_UNEVEN = 0.02
+"""Share of the whole by which an epoch may be off its place: it is rounded to two digits."""
+
+
+def _even(found: list[_Found]) -> bool:
+    """Say whether the epochs of records, where they are logged, rise in proportion."""
+    epochs = [number(item.record["epoch"]) for item in found if "epoch" in item.record]
+    last = epochs[-1] if epochs else None
+    if len(epochs) < len(found) or not last or any(epoch is None for epoch in epochs):
+        return not epochs
+    return all(
+        abs(float(epoch or 0) / last - at / len(epochs)) < _UNEVEN + 0.01 / last
+        for at, epoch in enumerate(epochs, start=1)
+    )
+
+
+def _by_epoch(found: list[_Found], name: str, notes: list[Note]) -> None:
+    """Count records by their epoch, where each line is one whole epoch."""
+    epochs = [number(item.record.get("epoch")) for item in found]
+    whole = [int(epoch) for epoch in epochs if epoch is not None and epoch.is_integer()]
+    if len(whole) < max(len(found), 2) or any(
+        later not in (former + 1, whole[0]) for former, later in pairwise(whole)
+    ):
+        return
+    if any(item.evaluates for item in found):
+        return
+    for item, epoch in zip(found, whole, strict=True):
+        item.record = {"step": epoch, **item.record}
+    notes.append(Note(name, "one record an epoch; steps are epochs"))
 
 
 def _paced(counts: list[int], total: int) -> bool:
@@ -537,7 +615,7 @@ def _paced(counts: list[int], total: int) -> bool:
     pace = gaps.most_common(1)[0][0] if gaps else counts[0]
     on_time = all(count % pace == 0 or count in (1, total) for count in counts)
     return on_time and all(
-        former < later or later <= counts[0] for former, later in pairwise(counts)
+        former < later or former > later <= counts[0] for former, later in pairwise(counts)
     )
 
 

@@ -37,7 +37,8 @@ _MEASURED = re.compile(
 _CHOSEN = re.compile(
     r"(?:^|[^a-z])(?:coef|coeff|size|dir|path|name|type|model|weights?|seed|func|function|fn|mode"
     r"|max_steps|num|max_length|max_prompt_length|enabled|threshold|target|horizon|beta|warmup"
-    r"|strategy|scheduler|config|tokens_per|agg)(?:$|[^a-z])"
+    r"|strategy|scheduler|config|tokens_per|agg|(?:repetition|presence|frequency|length)_penalty"
+    r"|logprobs|top_[kp])(?:$|[^a-z])"
 )
 """What a setting is called: a value that somebody chose, not one that was measured."""
 
@@ -60,6 +61,21 @@ def measured(key: str) -> bool:
     return _MEASURED.search(low) is not None and _CHOSEN.search(low) is None
 
 
+_HALF = re.compile(r"['\"]([\w/@. -]{1,80})['\"]\s*:\s*['\"]?[-+.\dni]")
+
+
+def half(text: str) -> bool:
+    """Say whether the beginning of a broken table looks like metrics."""
+    keys = _HALF.findall(text[:4000])
+    known = sum(map(measured, keys))
+    return known > 0 and known >= sum(_CHOSEN.search(key.lower()) is not None for key in keys)
+
+
+def sampling(record: Mapping[str, object]) -> bool:
+    """Say whether a table says how text is sampled: a validation's temperature is not the run's."""
+    return "top_p" in record or "top_k" in record
+
+
 def summary(record: Mapping[str, object]) -> bool:
     """Say whether a record is a trainer's last word on the whole run, which is no step's."""
     return any(key in record for key in _SUMMARY)
@@ -77,13 +93,14 @@ def metrics(record: Mapping[str, object]) -> bool:
     )
     known = sum(measured(key) for key in numeric)
     sample = any(isinstance(record.get(key), str | list) for key in (*TEXT_KEYS, "prompt"))
+    switches = any(isinstance(value, bool) for _, value in leaves)
     return (
         len(numeric) >= 2
         and known >= 1
         and chosen <= known
         and 2 * len(numeric) > len(leaves)
         and texts <= known + 4
-        and not sample
+        and not (sample or switches)
     )
 
 
@@ -303,13 +320,21 @@ def bare(text: str) -> list[Record]:
     return [found]
 
 
-_SCORES = re.compile(r"(?:chosen_last_scores|rejected_last_scores)\s*\(higher is better\)\s*:")
+_EVALUATING = re.compile(r"\*{3,} Evaluating .{1,60}, Epoch (\d{1,9})/\d{1,9} \*{3,}")
 
 
-def scores(text: str) -> list[Record]:
-    """Read DeepSpeed-Chat's evaluations of a reward or preference model."""
-    found, _ = pairs(text) if _SCORES.match(text) else ({}, 0.0)
-    return [{f"eval_{key}": value for key, value in found.items()}] if found else []
+def evaluating(text: str) -> float | None:
+    """Return the epoch of DeepSpeed-Chat's line before an evaluation, or None."""
+    found = _EVALUATING.fullmatch(text) if len(text) < 200 else None
+    return float(found[1]) if found else None
+
+
+def evaluated(text: str, epoch: float) -> list[Record]:
+    """Read the line of pairs that holds an evaluation's results."""
+    found, share = pairs(text)
+    if len(found) < 2 or share < _COVER:
+        return []
+    return [{"epoch": epoch, **{f"eval_{key}": value for key, value in found.items()}}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +355,6 @@ class Grammar:
 
 GRAMMARS = (
     Grammar("verl", verl, ("step:",), 1),
-    Grammar("scores", scores, ("(higher is better)",), 1),
     Grammar("stepped", stepped, (":", "=", "|", " "), 2),
     Grammar("bare", bare, (":", "=", "|", " "), 4),
 )

@@ -29,6 +29,11 @@ FRAMEWORKS = (
 """Programs, those that stand upon others first, and how each gives itself away in a log: module
 paths, commands and logger names, never a mere mention."""
 
+_NAMES = re.compile(
+    "nsloth|==|swift|llamafactory|axolotl|openrlhf|nemo_|verl|slime|areal|prime_rl|trlx|MOSS|tune"
+    "|main.py|DeepSpeed-Chat|trl",
+    re.IGNORECASE,
+)
 _FRAMEWORK = re.compile(
     "|".join(f"(?P<f{at}>{pattern})" for at, (_, pattern) in enumerate(FRAMEWORKS))
 )
@@ -43,7 +48,7 @@ _CALLED = {"ms_swift": "ms-swift", "swift": "ms-swift", "llamafactory": "llama-f
 
 def framework(text: str) -> str | None:
     """Return the program that a line gives away, or None."""
-    found = _FRAMEWORK.search(text)
+    found = _FRAMEWORK.search(text) if _NAMES.search(text) else None
     return FRAMEWORKS[int(str(found.lastgroup)[1:])][0] if found else None
 
 
@@ -139,23 +144,22 @@ def phrases(text: str) -> Iterator[tuple[str, float]]:
 
 TRACEBACK = "Traceback (most recent call last)"
 
-_RAISED = re.compile(
-    r"(?:E\s+)?(?P<error>(?:[A-Za-z_][\w.]{0,120}\.)?[A-Z]\w{0,80}"
-    r"(?:Error|Exception|Interrupt|Exit|Failed|Failure|Warning|Timeout|Abort|NotFound|Iteration)"
-    r"(?:\(\w{1,80}\))?)(?::\s?(?P<why>.*))?"
-)
+_RAISED = re.compile(r"(?P<error>[A-Za-z_][\w.]{0,160}(?:\(\w{1,80}\))?)(?::(?:\s.*)?)?", re.DOTALL)
 _WRAPPERS = ("ChildFailedError", "CalledProcessError", "RayTaskError", "ProcessRaisedException")
 
+_FATAL = re.compile("Killed|fault|error:|oom|OOM|CANCELLED|out of memory|[Ee]xit|SIG|Abort|Termin")
 _DIED = re.compile(
-    r"^(?:.{0,120}[\s:])?(?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated)"
-    r"(?:\s\(core dumped\))?(?:\s.{0,200})?$"
-    r"|(?P<slurm>slurmstepd: error: \*\*\* .{1,200}|srun: error: .{1,200}"
-    r"|.{0,200}oom[-_]kill.{0,200}|.{0,100}CANCELLED AT .{0,100})"
-    r"|(?P<out>.{0,100}CUDA out of memory.{0,200})"
-    r"|(?P<code>.{0,200}\b(?:exits with return code|exitcode|exited with exit code|Exit code)"
-    r"\s*[:=]?\s*-?[1-9]\d{0,3}\b.{0,60})"
-    r"|(?P<signal>.{0,100}\breceived SIG(?:INT|TERM|KILL)\b.{0,100})"
+    r"(?:\S{1,200}: line \d{1,6}: +\d{1,10} )?"
+    r"(?:Killed|Segmentation fault|Bus error|Aborted|Terminated)(?: \(core dumped\))?(?:\s{2,}.*)?"
+    r"|(?:slurmstepd|srun): error: .*"
+    r"|.{0,200}oom[-_]kill.*"
+    r"|.{0,100}CUDA out of memory.*"
+    r"|.{0,200}\b(?:exits with return code|exitcode|exited with exit code|Exit code)"
+    r"\s*[:=]?\s*-?[1-9]\d{0,3}\b.*"
+    r"|.{0,100}\breceived SIG(?:INT|TERM|KILL)\b.*"
 )
+"""How a shell, a batch system or a launcher tells of a process that was ended from outside."""
+
 _LONGEST_ENDING = 200
 
 
@@ -169,9 +173,9 @@ def raised(text: str) -> tuple[str, bool] | None:
 
 def died(text: str) -> str | None:
     """Return a line that says how a process was ended from outside, or None."""
-    if len(text) > 1000:
+    if len(text) > 1000 or not _FATAL.search(text):
         return None
-    found = _DIED.match(text)
+    found = _DIED.fullmatch(text)
     return text.strip()[:_LONGEST_ENDING] if found else None
 
 
