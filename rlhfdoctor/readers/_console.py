@@ -7,8 +7,9 @@ Three passes over different things: ``_Harvest.see`` collects what each segment 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -78,6 +79,16 @@ class _Block:
     before: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """A line that may be how a process ended."""
+
+    text: str
+    line: int | None
+    clock: int
+    tag: str
+
+
 @dataclass(slots=True)
 class _Harvest:
     """What the segments seen so far hold."""
@@ -98,11 +109,12 @@ class _Harvest:
     progress: int = 0
     finished: int = 0
     tracebacks: int = 0
-    tracing: bool = False
-    framed: bool = False
-    error: tuple[str, int | None, int] | None = None
-    wrapped: tuple[str, int | None, int] | None = None
-    death: tuple[str, int | None, int] | None = None
+    traces: dict[str, bool] = field(default_factory=dict)
+    error: _Ending | None = None
+    wrapped: _Ending | None = None
+    death: _Ending | None = None
+    survived: set[str] = field(default_factory=set)
+    launches: list[int] = field(default_factory=list)
     frameworks: dict[str, int | None] = field(default_factory=dict)
     versions: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     listing: dict[str, object] | None = None
@@ -139,7 +151,7 @@ class _Harvest:
             self._break(block)
         self.blocks.clear()
         if self.listing:
-            self.settings.extend(settings_of(self.listing, self.name))
+            self._set(self.listing)
 
     # progress bars
 
@@ -147,7 +159,7 @@ class _Harvest:
         if not bar.trains:
             return
         if bar.count > self.trained.get(bar.key, -1):
-            self.progress = self.clock
+            self._goes_on()
         self.trained.pop(bar.key, None)
         self.trained[bar.key] = bar.count
         if len(self.trained) > _MOST_BARS:
@@ -176,7 +188,7 @@ class _Harvest:
         self.found.append(item)
         self.waiting.append(item)
         if tier < 3:
-            self.progress = self.clock
+            self._goes_on()
         return item
 
     def _pairs(self, segment: Segment) -> bool:
@@ -193,6 +205,7 @@ class _Harvest:
             records = grammars.evaluated(text, self.evaluation[0])
             if records:
                 self._keep(records, segment, "evaluation", 1)
+                self.evaluation = (0.0, -_AFTER_EVALUATING)
                 return True
         counts = grammars.banner(text)
         if counts:
@@ -206,8 +219,9 @@ class _Harvest:
                     more.popitem()
                 self.under.record.update(more)
                 return True
+        likely = grammars.likely(text)
         for grammar in grammars.GRAMMARS:
-            if not any(need in text for need in grammar.needs):
+            if not (likely and any(need in text for need in grammar.needs)):
                 continue
             records = grammar.parse(text)
             if not records:
@@ -275,7 +289,7 @@ class _Harvest:
             return True
         if grammars.sampling(value) or any(isinstance(value.get(key), str) for key in TEXT_KEYS):
             return True
-        self.settings.extend(settings_of(dict(leaves(value)), self.name))
+        self._set(dict(leaves(value)))
         return True
 
     @staticmethod
@@ -377,7 +391,7 @@ class _Harvest:
     def _tell(self, segment: Segment) -> None:
         """Look for the program's name, its arguments, and words on the length of the training."""
         text = segment.text
-        if len(text) <= marks.LONGEST_COMMAND:
+        if len(text) <= marks.LONGEST_COMMAND and marks.named(text):
             name = marks.framework(text)
             if name:
                 self.frameworks.setdefault(name, segment.line)
@@ -390,7 +404,7 @@ class _Harvest:
             self.settings.append(Setting(setting, value, where))
         arguments = marks.command(text)
         if arguments:
-            self.settings.extend(settings_of(arguments, self.name))
+            self._set(arguments)
 
     def _list(self, segment: Segment) -> None:
         """Read a list of settings that a line announced."""
@@ -399,40 +413,59 @@ class _Harvest:
             if pair:
                 self.listing[pair[0]] = pair[1]
                 return
-            self.settings.extend(settings_of(self.listing, self.name))
+            self._set(self.listing)
             self.listing = None
         if marks.opens(segment.text):
             self.listing = {}
 
     def _ends(self, segment: Segment) -> bool:
-        """Follow tracebacks and other deaths; say whether the line was part of one."""
-        text = segment.text
+        """Follow tracebacks and other deaths; say whether the line was part of one.
+
+        A process that goes on to write has survived its exception.
+        """
+        text, tag = segment.text, segment.tag
         if marks.TRACEBACK in text:
             self.tracebacks += 1
-            self.tracing = self.framed = True
+            self.traces[tag] = True
             return True
-        if not self.tracing and _FRAME.match(text):
-            self.tracing = True
-        if self.tracing:
+        if tag not in self.traces and _FRAME.match(text):
+            self.traces[tag] = True
+        if tag in self.traces:
             if marks.frame(text):
-                self.framed = True
+                self.traces[tag] = True
                 return True
-            told = marks.raised(text) if self.framed else None
-            self.framed = False
+            told = marks.raised(text) if self.traces[tag] else None
             if told:
-                place = (told[0], segment.line, self.clock)
+                self.traces[tag] = False
+                ending = _Ending(told[0], segment.line, self.clock, tag)
                 if told[1]:
-                    self.wrapped = place
+                    self.wrapped = ending
                 else:
-                    self.error = place
+                    self.error = ending
                 return True
-            self.tracing = text.startswith(_CHAINS)
-            if self.tracing:
+            if text.startswith(_CHAINS):
                 return True
+            del self.traces[tag]
+        if tag and self.error and self.error.tag == tag:
+            self.survived.add(self.error.text)
+            self.error = None
         death = marks.died(text)
         if death:
-            self.death = (death, segment.line, self.clock)
+            self.death = _Ending(death, segment.line, self.clock, tag)
         return False
+
+    def _goes_on(self) -> None:
+        """Note that the training made a step: no exception so far was its end."""
+        self.progress = self.clock
+        if self.error:
+            self.survived.add(self.error.text)
+
+    def _set(self, leaves: Mapping[str, object]) -> None:
+        """Take settings; several at once say that a training was launched."""
+        found = list(settings_of(leaves, self.name))
+        self.settings.extend(found)
+        if len(found) >= 2:
+            self.launches.append(self.clock)
 
 
 def read_text(segments: Iterable[Segment], name: str) -> Iterator[Item]:
@@ -511,7 +544,7 @@ def _planned(harvest: _Harvest, found: list[_Found], notes: list[Note]) -> Setti
         bar = _by_bar(loose, name, notes) or _by_spacing(loose, name, notes)
         if bar:
             return Setting("planned_steps", float(bar), Location(name))
-        _by_epoch(loose, name, notes)
+        _by_launch(loose, harvest.launches, name, notes)
     drawn = [key for key in harvest.trained if key[1] > 1]
     if drawn:
         longest = max(drawn, key=lambda key: key[1])
@@ -527,14 +560,15 @@ def _by_bar(found: list[_Found], name: str, notes: list[Note]) -> int | None:
     begin anew where another run begins.
     """
     trains = [item for item in found if not item.evaluates]
-    for moment in ("before", "after") if trains else ():
-        seen = Counter(key for item in trains for key in getattr(item, moment))
+    for behind in (False, True) if trains else ():
+        around = {id(item): item.after if behind else item.before for item in found}
+        seen = Counter(key for item in trains for key in around[id(item)])
         for key in sorted(seen, key=lambda key: -key[1]):
             if seen[key] < len(trains):
                 continue
-            if _paced([getattr(item, moment)[key] for item in trains], key[1]):
+            if _paced([around[id(item)][key] for item in trains], key[1]):
                 for item in found:
-                    count = getattr(item, moment).get(key, item.before.get(key))
+                    count = around[id(item)].get(key, item.before.get(key))
                     if count is not None:
                         item.record = {"step": count, **item.record}
                 text = f"the records carry no step; it is the progress bar's, of {key[1]}"
@@ -593,19 +627,17 @@ def _even(found: list[_Found]) -> bool:
     )
 
 
-def _by_epoch(found: list[_Found], name: str, notes: list[Note]) -> None:
-    """Count records by their epoch, where each line is one whole epoch."""
-    epochs = [number(item.record.get("epoch")) for item in found]
-    whole = [int(epoch) for epoch in epochs if epoch is not None and epoch.is_integer()]
-    if len(whole) < max(len(found), 2) or any(
-        later not in (former + 1, whole[0]) for former, later in pairwise(whole)
-    ):
+def _by_launch(found: list[_Found], launches: Sequence[int], name: str, notes: list[Note]) -> None:
+    """Number the records of each launch from 1, where a log holds several that made records."""
+    starts = [bisect_right(launches, item.clock) for item in found]
+    if len(set(starts)) < 2:
         return
-    if any(item.evaluates for item in found):
-        return
-    for item, epoch in zip(found, whole, strict=True):
-        item.record = {"step": epoch, **item.record}
-    notes.append(Note(name, "one record an epoch; steps are epochs"))
+    counts: Counter[int] = Counter()
+    for item, start in zip(found, starts, strict=True):
+        counts[start] += 1
+        item.record = {"step": counts[start], **item.record}
+    text = f"the records of {len(counts)} launches carry no step; each launch is numbered from 1"
+    notes.append(Note(name, text))
 
 
 def _paced(counts: list[int], total: int) -> bool:
@@ -644,8 +676,8 @@ def _ending(harvest: _Harvest) -> tuple[str, int | None] | None:
     """Return the error after which nothing was trained any more, and its line."""
     last = max(harvest.progress, harvest.finished)
     for ending in (harvest.error, harvest.death, harvest.wrapped):
-        if ending and ending[2] > last:
-            return ending[0], ending[1]
+        if ending and ending.clock > last and ending.text not in harvest.survived:
+            return ending.text, ending.line
     return None
 
 
@@ -668,7 +700,7 @@ def _told(harvest: _Harvest, rows: int) -> Iterator[Note]:
     if harvest.tracebacks:
         text = f"holds {harvest.tracebacks} tracebacks"
         error = harvest.error or harvest.wrapped
-        yield Note(name, f"{text}, the last ends with {error[0]}" if error else text)
+        yield Note(name, f"{text}, the last ends with {error.text}" if error else text)
     if harvest.overflows:
         yield Note(name, f"{harvest.overflows} lines tell of updates skipped on overflow")
     if not rows:

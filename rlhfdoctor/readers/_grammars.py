@@ -1,9 +1,9 @@
 """Grammars: one small function a way of writing metrics into a line.
 
 Each takes the text of one segment (``_text``) and returns the records in it: tables as
-``_json.row`` takes them, with ``step``, ``epoch`` and ``max_steps`` where the line tells them. To add
-one, write a function, name it in ``GRAMMARS``, and test it with one line that is such a record and
-one that only looks like it.
+``_json.row`` takes them, with ``step``, ``epoch`` and ``max_steps`` where the line tells them. To
+add one, write a function, name it in ``GRAMMARS``, and test it with one line that is such a record
+and one that only looks like it.
 
 A log is full of text that resembles metrics: prompts, generations, package lists, tables of
 contents. A grammar therefore demands structure: a word that counts steps, pairs that make up most
@@ -74,6 +74,11 @@ def half(text: str) -> bool:
 def sampling(record: Mapping[str, object]) -> bool:
     """Say whether a table says how text is sampled: a validation's temperature is not the run's."""
     return "top_p" in record or "top_k" in record
+
+
+def likely(text: str) -> bool:
+    """Say whether anything in a line is called like a metric: the cheap question."""
+    return _MEASURED.search(text.lower()) is not None
 
 
 def summary(record: Mapping[str, object]) -> bool:
@@ -203,7 +208,8 @@ def _whole(count: str) -> float | int:
 
 _KEY = r"[A-Za-z_][^:=|,;{}\[\]\"'<>\u2502\t]{0,60}?"
 _PAIR = re.compile(
-    rf"(?P<key>{_KEY})\s*(?::|=|->)\s*(?P<value>{NUMBER})[ ]?(?P<unit>%|[A-Za-z]{{1,10}}(?:/[A-Za-z]{{1,10}})?)?"
+    rf"(?P<key>{_KEY})\s*(?::|=|->)\s*(?P<value>{NUMBER})"
+    rf"(?:[ ]?(?P<unit>%|[A-Za-z]{{1,10}}(?:/[A-Za-z]{{1,10}})?))?"
 )
 _TIGHT = re.compile(
     rf"\s*(?P<key>[A-Za-z_][\w/@.%-]{{0,80}})[ ]?[:=][ ]?(?P<value>{NUMBER})"
@@ -223,7 +229,7 @@ def pairs(text: str) -> tuple[Record, float]:
 
     A unit behind a number belongs to its key: 56% is no 56.
     """
-    if len(text) > LONGEST_LINE or not any(letter.isdigit() or letter in "nN" for letter in text):
+    if len(text) > LONGEST_LINE or not _FULL.search(text):
         return {}, 0.0
     text = _REMARK.sub("", text)
     if "[" in text:
@@ -267,9 +273,9 @@ def _inside(piece: str) -> Iterator[tuple[str, str]]:
         if all(map(_WORD.fullmatch, keys)) and all(map(_FULL.fullmatch, values)):
             yield from zip(keys, values, strict=True)
             return
-    if 2 < len(words) <= _WORDS_OF_A_KEY and _FULL.fullmatch(words[-1]):
-        if all(map(_WORD.fullmatch, words[:-1])):
-            yield " ".join(words[:-1]), words[-1]
+    short = 2 < len(words) <= _WORDS_OF_A_KEY and _FULL.fullmatch(words[-1])
+    if short and all(map(_WORD.fullmatch, words[:-1])):
+        yield " ".join(words[:-1]), words[-1]
 
 
 def _tight(piece: str) -> Iterator[tuple[str, str]]:

@@ -29,26 +29,34 @@ FRAMEWORKS = (
 """Programs, those that stand upon others first, and how each gives itself away in a log: module
 paths, commands and logger names, never a mere mention."""
 
-_NAMES = re.compile(
-    "nsloth|==|swift|llamafactory|axolotl|openrlhf|nemo_|verl|slime|areal|prime_rl|trlx|MOSS|tune"
-    "|main.py|DeepSpeed-Chat|trl",
-    re.IGNORECASE,
+_NAMES = (
+    *("nsloth", "==((", "swift", "SWIFT", "llamafactory", "axolotl", "openrlhf", "OpenRLHF"),
+    *("nemo_", "verl", "slime", "areal", "prime_rl", "trlx", "MOSS", "tune", "main.py"),
+    *("DeepSpeed-Chat", "trl", "TRL", "Trl"),
 )
+"""One of these stands in every line that gives a program away: the cheap question."""
+
 _FRAMEWORK = re.compile(
     "|".join(f"(?P<f{at}>{pattern})" for at, (_, pattern) in enumerate(FRAMEWORKS))
 )
 
 _VERSION = re.compile(
     r"\b(?P<name>unsloth|ms[-_]swift|swift|llamafactory|axolotl|openrlhf|verl|trl|trlx|torchtune)"
-    r"(?:==|[ ]?version[:=]?[ ]|[ ]v|[: ]+(?=20\d\d\.\d)|[ ]{2,40})v?(?P<version>\d{1,4}\.\d[\w.]{0,20})",
+    r"(?:==|[ ]?version[:=]?[ ]|[ ]v|[: ]+(?=20\d\d\.\d)|[ ]{2,40})v?"
+    r"(?P<version>\d{1,4}\.\d[\w.]{0,20})",
     re.IGNORECASE,
 )
 _CALLED = {"ms_swift": "ms-swift", "swift": "ms-swift", "llamafactory": "llama-factory"}
 
 
+def named(text: str) -> bool:
+    """Say whether ``framework`` and ``version`` are worth asking."""
+    return any(name in text for name in _NAMES)
+
+
 def framework(text: str) -> str | None:
     """Return the program that a line gives away, or None."""
-    found = _FRAMEWORK.search(text) if _NAMES.search(text) else None
+    found = _FRAMEWORK.search(text)
     return FRAMEWORKS[int(str(found.lastgroup)[1:])][0] if found else None
 
 

@@ -1,8 +1,8 @@
-"""Text as programs leave it: in any encoding, in lines of any length, behind prefixes of any kind.
+"""Text as programs leave it: in any encoding, with lines of any length and prefixes of any kind.
 
 A progress bar redraws itself behind a carriage return, so a record and a hundred bars may share one
-line. What stands between two separators, ``\\n`` or ``\\r``, is a segment; segments are what the
-grammars read. The number of a segment is that of its line.
+line. What stands between two separators, a newline or a carriage return, is a segment; segments are
+what the grammars read. The number of a segment is that of its line.
 """
 
 from __future__ import annotations

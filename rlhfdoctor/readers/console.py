@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import fnmatch
 from collections.abc import Iterator
 from pathlib import Path
 
