@@ -141,7 +141,9 @@ class _Harvest:
         if self._continues(segment) or self._ends(segment):
             return
         self._tell(segment)
-        if not (self._tables(segment) or self._drawn(segment) or self._pairs(segment)):
+        if self._tables(segment) or self._drawn(segment) or self._pairs(segment):
+            self._launch()
+        else:
             self._list(segment)
 
     def end(self) -> None:
@@ -150,8 +152,7 @@ class _Harvest:
         for block in self.blocks.values():
             self._break(block)
         self.blocks.clear()
-        if self.listing:
-            self._set(self.listing)
+        self._launch()
 
     # progress bars
 
@@ -413,10 +414,15 @@ class _Harvest:
             if pair:
                 self.listing[pair[0]] = pair[1]
                 return
-            self._set(self.listing)
-            self.listing = None
+            self._launch()
         if marks.opens(segment.text):
             self.listing = {}
+
+    def _launch(self) -> None:
+        """End a list of settings."""
+        if self.listing:
+            self._set(self.listing)
+        self.listing = None
 
     def _ends(self, segment: Segment) -> bool:
         """Follow tracebacks and other deaths; say whether the line was part of one.
@@ -499,10 +505,11 @@ def _chosen(harvest: _Harvest) -> tuple[list[_Found], list[Note]]:
     keys = Counter(tuple(item.record) for item in harvest.found if item.tier == 4)
     lines = sum(item.tier == 2 for item in harvest.found)
     for item in harvest.found:
-        known = sum(map(grammars.measured, item.record))
+        known = [value for key, value in item.record.items() if grammars.measured(key)]
+        counted = all(str(value).lstrip("+-").isdigit() for value in known)
         if item.tier == 4 and keys[tuple(item.record)] < _A_FEW:
             continue
-        if item.tier == 2 and lines < _A_FEW and known < 2:
+        if item.tier == 2 and lines < _A_FEW and len(known) < 2 and counted:
             continue
         tiers[item.tier].append(item)
     enough = (tier for tier in sorted(tiers) if len(tiers[tier]) >= _A_FEW)

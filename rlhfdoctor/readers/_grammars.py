@@ -65,10 +65,12 @@ _HALF = re.compile(r"['\"]([\w/@. -]{1,80})['\"]\s*:\s*['\"]?[-+.\dni]")
 
 
 def half(text: str) -> bool:
-    """Say whether the beginning of a broken table looks like metrics."""
+    """Say whether the beginning of a broken table looks like metrics, which trainers print flat."""
+    if "{" in text[1:4000]:
+        text = text[: text.index("{", 1)]
     keys = _HALF.findall(text[:4000])
     known = sum(map(measured, keys))
-    return known > 0 and known >= sum(_CHOSEN.search(key.lower()) is not None for key in keys)
+    return known > sum(_CHOSEN.search(key.lower()) is not None for key in keys)
 
 
 def sampling(record: Mapping[str, object]) -> bool:
@@ -166,8 +168,9 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
-    r"[\s\[({<*#=>\-\u2022\u2550]*(?:\b(?P<split>train(?:ing)?|eval(?:uation)?|valid(?:ation)?|val|test)"
-    r"\b(?![ _]step)[\])]?[\s:|,>\-]*)?[\s\[({<*#=>\-]*",
+    r"[\s\[({<*#=>\-\u2022\u2550]*"
+    r"(?:\b(?P<split>train(?:ing)?(?![ _]step)|eval(?:uation)?|valid(?:ation)?|val|test)"
+    r"\b[\])]?[\s:|,>\-]*)?[\s\[({<*#=>\-]*",
     re.IGNORECASE,
 )
 
@@ -216,7 +219,7 @@ _TIGHT = re.compile(
     rf"(?P<unit>%|[A-Za-z]{{1,6}}(?:/[A-Za-z]{{1,6}})?)?(?=\s|$)"
 )
 _LIST = re.compile(rf"\[\s*({NUMBER})((?:\s*,\s*{NUMBER}){{0,64}})\s*\]")
-_THOUSANDS = re.compile(r"(?<![\d.,\w])(\d{1,3}(?:,\d{3})+)(?![\d,]|\.\d)")
+_THOUSANDS = re.compile(r"(?<![\d.,\w])(\d{1,3}(?:,\d{3})+)(?![\d,])")
 _REMARK = re.compile(r"\s*\((?:higher|lower|larger|smaller) is (?:better|worse)\)", re.IGNORECASE)
 _PIECES = re.compile(r"[|,;\t\u2502\u2503]|\s-{1,2}\s|\s{2,}")
 _FULL = re.compile(NUMBER)
@@ -369,7 +372,7 @@ GRAMMARS = (
 # progress bars
 
 
-_TITLE = re.compile(r"(?:(?P<title>[^|:%\]]{1,80}):[ ]*)?[ ]{0,4}\d{1,3}$")
+_TITLE = re.compile(r"(?:(?P<title>[^|:%]{1,80}):[ ]*)?[ ]{0,4}\d{1,3}$")
 _BAR = re.compile(
     r"%\|[^|]{0,300}\|[ ]*(?P<count>\d{1,15})/(?P<total>\d{1,15})[ ]*\[(?P<rest>[^\[\]]{0,4000})\]"
 )
