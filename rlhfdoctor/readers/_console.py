@@ -118,6 +118,8 @@ class _Harvest:
     frameworks: dict[str, int | None] = field(default_factory=dict)
     versions: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     listing: dict[str, object] | None = None
+    listed: int | None = None
+    notes: list[Note] = field(default_factory=list)
     columns: list[str] | None = None
     box: Record = field(default_factory=dict)
     under: _Found | None = None
@@ -290,7 +292,7 @@ class _Harvest:
             return True
         if grammars.sampling(value) or any(isinstance(value.get(key), str) for key in TEXT_KEYS):
             return True
-        self._set(dict(leaves(value)))
+        self._set(dict(leaves(value)), segment.line)
         return True
 
     @staticmethod
@@ -405,7 +407,7 @@ class _Harvest:
             self.settings.append(Setting(setting, value, where))
         arguments = marks.command(text)
         if arguments:
-            self._set(arguments)
+            self._set(arguments, segment.line)
 
     def _list(self, segment: Segment) -> None:
         """Read a list of settings that a line announced."""
@@ -416,12 +418,12 @@ class _Harvest:
                 return
             self._launch()
         if marks.opens(segment.text):
-            self.listing = {}
+            self.listing, self.listed = {}, segment.line
 
     def _launch(self) -> None:
         """End a list of settings."""
         if self.listing:
-            self._set(self.listing)
+            self._set(self.listing, self.listed)
         self.listing = None
 
     def _ends(self, segment: Segment) -> bool:
@@ -466,12 +468,14 @@ class _Harvest:
         if self.error:
             self.survived.add(self.error.text)
 
-    def _set(self, leaves: Mapping[str, object]) -> None:
+    def _set(self, leaves: Mapping[str, object], line: int | None) -> None:
         """Take settings; several at once say that a training was launched."""
         found = list(settings_of(leaves, self.name))
-        self.settings.extend(found)
-        if len(found) >= 2:
+        told = [item for item in found if isinstance(item, Setting)]
+        self.settings.extend(replace(item, where=replace(item.where, line=line)) for item in told)
+        if len(told) >= 2:
             self.launches.append(self.clock)
+            self.notes.extend(item for item in found if not isinstance(item, Setting))
 
 
 def read_text(segments: Iterable[Segment], name: str) -> Iterator[Item]:
@@ -666,11 +670,15 @@ def _settings(harvest: _Harvest, planned: Setting | None) -> Iterator[Setting]:
     last = {setting.name: setting for setting in harvest.settings}
     if planned and "planned_steps" not in last:
         last["planned_steps"] = planned
-    yield from last.values()
     name = harvest.name
-    if harvest.frameworks:
-        program = min(harvest.frameworks, key=marks.rank_of)
-        yield Setting("framework", program, Location(name, line=harvest.frameworks[program]))
+    configured = last.pop("framework", None)
+    yield from last.values()
+    programs = harvest.frameworks
+    if configured:
+        programs.setdefault(str(configured.value), configured.where.line)
+    if programs:
+        program = min(programs, key=marks.rank_of)
+        yield Setting("framework", program, Location(name, line=programs[program]))
         version = harvest.versions.get(program.lower())
         if version:
             yield Setting("framework_version", version[0], Location(name, line=version[1]))
@@ -689,7 +697,9 @@ def _ending(harvest: _Harvest) -> tuple[str, int | None] | None:
 
 
 def _told(harvest: _Harvest, rows: int) -> Iterator[Note]:
+    """Yield what is to be said of a text besides its rows and settings."""
     name = harvest.name
+    yield from dict.fromkeys(harvest.notes)
     if harvest.broken:
         lines = [str(line) for line in harvest.broken if line is not None]
         shown = ", ".join(lines[:10]) + (", ..." if len(lines) > 10 else "")

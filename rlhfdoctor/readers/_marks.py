@@ -71,7 +71,8 @@ def version(text: str) -> tuple[str, str] | None:
 
 def rank_of(name: str) -> int:
     """Return a program's place among ``FRAMEWORKS``: the smaller leads."""
-    return next(at for at, (called, _) in enumerate(FRAMEWORKS) if called == name)
+    names = [called for called, _ in FRAMEWORKS]
+    return names.index(name) if name in names else len(names)
 
 
 # how it was told to

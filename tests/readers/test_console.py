@@ -473,16 +473,27 @@ def test_hostile_text_takes_no_more_time_than_text(tmp_path: Path, text: str) ->
 @pytest.mark.parametrize(
     ("name", "head", "expected"),
     [
-        pytest.param("train.log", b"text", True, id="a log"),
-        pytest.param("slurm-123.out", b"text", True, id="Slurm"),
-        pytest.param("notes.md", b"# text", True, id="notes"),
-        pytest.param("train.log", "text".encode("utf-16"), True, id="UTF-16"),
-        pytest.param("train.out", b"\x7fELF\x00\x01", False, id="a program"),
+        pytest.param("train.log", b"Starting to train", True, id="a log"),
+        pytest.param("slurm-123.out", b"12:00 INFO x", True, id="Slurm"),
+        pytest.param("notes.md", b"# The loss fell", True, id="notes"),
+        pytest.param("train.log", "loss".encode("utf-16"), True, id="UTF-16"),
+        pytest.param("README.md", b"# The loss fell", False, id="a file on a project"),
+        pytest.param("LICENSE.txt", b"any loss of data", False, id="a licence"),
+        pytest.param("merges.txt", b"#version: 0.2\nl o\nlo ss", False, id="a tokenizer's merges"),
+        pytest.param("vocab.txt", b"[PAD]\n[unused0]\nloss", False, id="a tokenizer's words"),
+        pytest.param("requirements.txt", b"# info\ntorch==2.1\ntrain==1", False, id="packages"),
+        pytest.param("train.log", b"hello", False, id="text on something else"),
+        pytest.param("train.out", b"\x7fELF error\x00\x01", False, id="a program"),
         pytest.param("train.json", b"{}", False, id="another name"),
     ],
 )
 def test_text_under_the_name_of_a_log_is_claimed(name: str, head: bytes, expected: bool) -> None:
     assert console.claims(name, head) is expected
+
+
+def test_a_text_promises_no_log() -> None:
+    assert console.promises("train.log")
+    assert not console.promises("notes.txt")
 
 
 def test_a_damaged_packed_log_keeps_what_came_before(tmp_path: Path) -> None:
