@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rlhfdoctor.readers._json import EPOCH_KEYS, STEP_KEYS, TEXT_KEYS, flatten, number
-from rlhfdoctor.vocabulary import SETTINGS
 
 Record = dict[str, object]
 
@@ -38,21 +37,13 @@ _CHOSEN = re.compile(
     r"(?:^|[^a-z])(?:coef|coeff|size|dir|path|name|type|model|weights?|seed|func|function|fn|mode"
     r"|max_steps|num|max_length|max_prompt_length|enabled|threshold|target|horizon|beta|warmup"
     r"|strategy|scheduler|config|tokens_per|agg|(?:repetition|presence|frequency|length)_penalty"
-    r"|logprobs|top_[kp])(?:$|[^a-z])"
+    r"|logprobs|top_[kp]|epsilon|cliprange|clip_range|max_(?:new_)?tokens|num_\w{1,30}|total_\w{1,30}"
+    r"|(?:save|logging|test|eval)_(?:steps|freq))(?:$|[^a-z])"
 )
 """What a setting is called: a value that somebody chose, not one that was measured."""
 
 _SUMMARY = ("train_runtime", "train_samples_per_second")
 """Keys of the last line of a Hugging Face trainer: means over the whole run."""
-
-_SETTING_NAMES = frozenset(alias for aliases in SETTINGS.values() for alias in aliases) - {
-    "learning_rate",
-    "lr",
-    "steps",
-    "beta",
-    "kl_coef",
-    "temperature",
-}
 
 
 def measured(key: str) -> bool:
@@ -93,11 +84,7 @@ def metrics(record: Mapping[str, object]) -> bool:
     leaves = [(key, value) for key, value in flatten(record) if value is not None]
     numeric = [key for key, value in leaves if number(value) is not None]
     texts = sum(isinstance(value, str) and number(value) is None for _, value in leaves)
-    chosen = sum(
-        key.rpartition("/")[2] in _SETTING_NAMES or _CHOSEN.search(key.lower()) is not None
-        for key in numeric
-        if not measured(key)
-    )
+    chosen = sum(_CHOSEN.search(key.lower()) is not None for key in numeric if not measured(key))
     known = sum(measured(key) for key in numeric)
     sample = any(isinstance(record.get(key), str | list) for key in (*TEXT_KEYS, "prompt"))
     switches = any(isinstance(value, bool) for _, value in leaves)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from rlhfdoctor.model import Location, Setting
+from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers._json import LARGEST_STEP, clean, number
 from rlhfdoctor.vocabulary import ALGORITHMS, SETTINGS
 
 
-def settings_of(leaves: Mapping[str, object], file: str) -> Iterator[Setting]:
+def settings_of(leaves: Mapping[str, object], file: str) -> Iterator[Setting | Note]:
     """Yield the settings that ``vocabulary.SETTINGS`` knows among leaves under dotted keys.
 
     A key that stands in the vocabulary counts; its last part does where all leaves that end so
