@@ -19,13 +19,19 @@ from rlhfdoctor.readers import _grammars as grammars
 from rlhfdoctor.readers import _marks as marks
 from rlhfdoctor.readers._grammars import Bar, Record
 from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS, number, refusals, row
-from rlhfdoctor.readers._python import depth, leaves, value_at
+from rlhfdoctor.readers._python import depth, leaves, mended, value_at
 from rlhfdoctor.readers._settings import settings_of
 from rlhfdoctor.readers._text import Segment
 
 _BLOCK_LINES = 4000
 _BLOCK_SIZE = 1 << 20
+_CONFIGURATION = 20
+"""Lines from which a printed table is a configuration; no trainer breaks a record into so many."""
+
 _MOST_BLOCKS = 64
+_FOREIGN = 20
+"""Lines of something else that may stand inside a printed value of many lines."""
+
 _MOST_BARS = 16
 _MOST_TABLES = 8
 """Tables of one line that are tried; more on one line is no log."""
@@ -77,6 +83,7 @@ class _Block:
     deep: int
     size: int
     before: str
+    foreign: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +332,13 @@ class _Harvest:
             return False
         text = segment.text.replace("\u2502", " ")
         full = len(block.lines) > _BLOCK_LINES or block.size > _BLOCK_SIZE
-        if full or segment.stamped or not _CONTINUES.match(segment.text):
+        foreign = segment.stamped or not _CONTINUES.match(text)
+        if foreign and len(block.lines) >= _A_FEW and not _TABLE.match(text):
+            block.foreign += 1
+            foreign = block.foreign > _FOREIGN
+            if not foreign:
+                return False
+        if full or foreign:
             self._break(self.blocks.pop(segment.tag))
             return False
         block.lines.append(text)
@@ -344,10 +357,20 @@ class _Harvest:
         return True
 
     def _break(self, block: _Block) -> None:
-        """Count a value that never ended, where it looked like metrics."""
-        text = "\n".join(block.lines[:40])[:4000]
-        if len(block.lines) < 40 and grammars.half(text):
-            self.broken.append(block.line)
+        """Take the settings of a configuration that never ended; count what was half a record."""
+        text = "\n".join(block.lines)
+        if len(block.lines) < _CONFIGURATION:
+            if grammars.half(text):
+                self.broken.append(block.line)
+            return
+        try:
+            value, _ = value_at(mended(text.rpartition("\n")[0]))
+        except (ValueError, EOFError):
+            return
+        if isinstance(value, dict):
+            self._set(dict(leaves(value)), block.line)
+            note = "a printed configuration is cut; what stands before the cut was read"
+            self.notes.append(Note(_where(self.name, block.line), note))
 
     # tables and frames
 

@@ -61,6 +61,17 @@ def depth(text: str) -> int:
     return sum(1 if mark in "{[(" else -1 for mark in found)
 
 
+def mended(text: str) -> str:
+    """Return a text that ends inside tables with their brackets closed, at its last whole item."""
+    open_: list[str] = []
+    for match in _BRACKET.finditer(text):
+        if match[0] in "{[(":
+            open_.append({"{": "}", "[": "]", "(": ")"}[match[0]])
+        elif len(match[0]) == 1 and open_:
+            open_.pop()
+    return text.rstrip().rstrip(",") + "".join(reversed(open_))
+
+
 def _token(text: str, place: int) -> tuple[str, str, int]:
     found = _TOKEN.match(text, place)
     if found is None:

@@ -75,6 +75,22 @@ def test_a_configuration_that_is_cut_is_no_broken_record(tmp_path: Path) -> None
     assert found.left_out == 0
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        pytest.param("", "a printed configuration is cut", id="where it is cut"),
+        pytest.param(" 'seed': 7}\n", "", id="where something else stands inside"),
+    ],
+)
+def test_a_long_configuration_is_read(tmp_path: Path, more: str, told: str) -> None:
+    keys = "".join(f" 'key_{at}': {{'size': {at}}},\n" for at in range(30))
+    text = f"{{'beta': 0.1,\n{keys} 'lr': 1e-05,\n 'seed': 7,\nsomething else\n{more}"
+    found = log(tmp_path, text + VERL)
+    assert [row.step for row in found.rows] == [1, 2]
+    assert (settings(found)["kl_coef"], settings(found)["learning_rate"]) == (0.1, 1e-5)
+    assert told in found.told
+
+
 def test_the_bar_gives_dicts_their_step(tmp_path: Path) -> None:
     text = "".join(
         "".join(bar(count) for count in range(step - 4, step + 1))

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from rlhfdoctor.readers._python import depth, leaves, value_at
+from rlhfdoctor.readers._python import depth, leaves, mended, value_at
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,7 @@ def test_brackets_in_quotes_do_not_count() -> None:
 
 def test_leaves_are_named_by_dots() -> None:
     assert dict(leaves({"a": {"b": {"c": 1}}, "d": 2})) == {"a.b.c": 1, "d": 2}
+
+
+def test_a_table_that_is_cut_can_be_mended() -> None:
+    assert value_at(mended("{'a': {'b': 1,\n 'c': [2,"))[0] == {"a": {"b": 1, "c": [2]}}
