@@ -46,7 +46,9 @@ _BEFORE_TABLE = 160
 _COUNTED = re.compile(
     r"(?:^|[\s\]:])(?P<word>[a-z]{2,10})[ _]?(?P<count>\d{1,15})\s*[:\-]\s*$", re.I
 )
-_CONTINUES = re.compile(r"[\s}\])'\"\u2502]|\w{1,80}=|$")
+_CONTINUES = re.compile(
+    r"\s*(?:['\"}\])(\[{<\d.-]|\w{1,80}=|(?:None|True|False|true|false|null|nan|inf)\b|$)"
+)
 _AFTER_EVALUATING = 4
 """Segments within which the results of an evaluation follow its announcement."""
 
@@ -332,8 +334,9 @@ class _Harvest:
             return False
         text = segment.text.replace("\u2502", " ")
         full = len(block.lines) > _BLOCK_LINES or block.size > _BLOCK_SIZE
-        foreign = segment.stamped or not _CONTINUES.match(text)
-        if foreign and len(block.lines) >= _A_FEW and not _TABLE.match(text):
+        anew = _TABLE.match(text) is not None
+        foreign = anew or segment.stamped or not _CONTINUES.match(text)
+        if foreign and len(block.lines) >= _A_FEW and not anew:
             block.foreign += 1
             foreign = block.foreign > _FOREIGN
             if not foreign:

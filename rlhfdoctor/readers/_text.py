@@ -29,7 +29,7 @@ _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\](?: \(Ray dedup.{0,3
 
 _PREFIX = re.compile(
     r"""
-    \((?P<task>[\w.:<>-]{1,80}[ ]pid=\d{1,10}(?:,[ ]ip=[\w.:-]{1,64})?)\)
+    \((?P<task>(?:[\w.:<>-]{1,80}[ ])?pid=\d{1,10}(?:,[ ]ip=[\w.:-]{1,64})?)\)
         (?:[ ]?\[repeated[ ]\d+x[ ]across[ ]cluster\])?[ ]?         # Ray
   | \[(?:default|rank|RANK|Rank)[ ]?(?P<rank>\d{1,6})\]:?[ ]?       # torchrun, DeepSpeed
   | (?P<stamp>

@@ -84,7 +84,7 @@ def test_a_configuration_that_is_cut_is_no_broken_record(tmp_path: Path) -> None
 )
 def test_a_long_configuration_is_read(tmp_path: Path, more: str, told: str) -> None:
     keys = "".join(f" 'key_{at}': {{'size': {at}}},\n" for at in range(30))
-    text = f"{{'beta': 0.1,\n{keys} 'lr': 1e-05,\n 'seed': 7,\nsomething else\n{more}"
+    text = f"{{'beta': 0.1,\n{keys} 'lr': 1e-05,\n 'seed': 7,\nsomething else\n  from it\n{more}"
     found = log(tmp_path, text + VERL)
     assert [row.step for row in found.rows] == [1, 2]
     assert (settings(found)["kl_coef"], settings(found)["learning_rate"]) == (0.1, 1e-5)

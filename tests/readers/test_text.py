@@ -17,6 +17,7 @@ def split(data: bytes) -> list[Segment]:
             "\x1b[36m(Runner pid=12)\x1b[0m step:1 - a:2", "step:1 - a:2", id="Ray, coloured"
         ),
         pytest.param("[36m(Runner pid=12)[0m step:1", "step:1", id="colours without their escape"),
+        pytest.param("(pid=12) a b", "a b", id="Ray before the task has a name"),
         pytest.param("(Runner pid=12, ip=10.0.0.1) a b", "a b", id="Ray on another node"),
         pytest.param("(Runner pid=12)     'a': 1,", "    'a': 1,", id="indentation stays"),
         pytest.param(
