@@ -36,6 +36,9 @@ _MOST_BARS = 16
 _MOST_TABLES = 8
 """Tables of one line that are tried; more on one line is no log."""
 
+_BARS = 3
+"""The tier of the numbers that progress bars show."""
+
 _A_FEW = 3
 """Rows from which a way of writing is a run's curve rather than a stray line."""
 
@@ -54,6 +57,9 @@ _AFTER_EVALUATING = 4
 
 _CHAINS = ("During handling of", "The above exception", "ray::", "Error executing job")
 """How lines begin that stand inside a traceback, between one exception and the next."""
+
+_NEAR = 6
+"""Segments within which a frame follows the line that announces its step."""
 
 _FRAME = re.compile(r"\s{1,8}File \"[^\"]{1,400}\", line \d")
 
@@ -131,6 +137,8 @@ class _Harvest:
     notes: list[Note] = field(default_factory=list)
     columns: list[str] | None = None
     box: Record = field(default_factory=dict)
+    boxed: int | None = None
+    announced: tuple[Record, int] = field(default_factory=lambda: ({}, -_NEAR))
     under: _Found | None = None
     banner: bool = False
     evaluation: tuple[float, int] = (0.0, -_AFTER_EVALUATING)
@@ -156,6 +164,9 @@ class _Harvest:
             self._launch()
         else:
             self._list(segment)
+            step = grammars.counted(segment.text)
+            if step:
+                self.announced = (step, self.clock)
 
     def end(self) -> None:
         """Take what was still open when the text ended."""
@@ -182,10 +193,10 @@ class _Harvest:
         self.waiting.clear()
         if len(bar.values) > 1 and any(map(grammars.measured, bar.values)):
             last = self.found[-1] if self.found else None
-            grammar = f"bar {bar.title}"
+            grammar = f"bar {bar.family}"
             if last and last.grammar == grammar and last.record.get("step") == bar.count:
                 self.found.pop()
-            self._take(bar.values, segment, grammar, 3)
+            self._take(bar.values, segment, grammar, _BARS)
 
     # records
 
@@ -389,6 +400,8 @@ class _Harvest:
             return True
         pair = grammars.framed(text)
         if pair and self.columns is None:
+            if not self.box:
+                self.boxed = segment.line
             if segment.closed:
                 self.box.setdefault(*pair)
             return True
@@ -411,9 +424,15 @@ class _Harvest:
         box, self.box = self.box, {}
         low = {key.lower(): key for key in box}
         step = next((low[key] for key in (*STEP_KEYS, "step", "episode") if key in low), None)
-        if step and len(box) > 2 and any(map(grammars.measured, box)):
-            box["step"] = box.pop(step)
-            self._take(box, Segment("", None), "frame", 2)
+        if len(box) < _A_FEW or not any(map(grammars.measured, box)):
+            return
+        if step:
+            box = {"step": box.pop(step), **box}
+        elif self.clock - self.announced[1] <= _NEAR + len(box):
+            box = {**self.announced[0], **box}
+        else:
+            return
+        self._take(box, Segment("", self.boxed), "frame", 2)
 
     # what was said besides
 
@@ -551,8 +570,38 @@ def _chosen(harvest: _Harvest) -> tuple[list[_Found], list[Note]]:
         text = f"{len(others)} other lines with numbers were left out, such as {shown}"
         notes.append(Note(_where(harvest.name, others[0].line), text))
     found = sorted(tiers.get(tier, []), key=lambda item: item.clock)
+    if tier == _BARS:
+        found = _one_bar(found, harvest.name, notes)
     _rollouts(found, harvest.name, notes)
     return found, notes
+
+
+def _one_bar(found: list[_Found], name: str, notes: list[Note]) -> list[_Found]:
+    """Return the numbers of one bar: of several the one that rises, epoch by epoch.
+
+    A bar that begins anew in every iteration counts no steps of the run.
+    """
+    families: dict[str, list[_Found]] = defaultdict(list)
+    for item in found:
+        families[item.grammar].append(item)
+    ranked = sorted(families.values(), key=lambda items: (_rises(items), len(items)))
+    best = ranked[-1]
+    if len(ranked) > 1:
+        bars = ", ".join(repr(items[0].grammar[4:]) for items in ranked[:-1])
+        text = f"{len(found) - len(best)} rows of other progress bars were left out: {bars}"
+        notes.append(Note(name, text))
+    if not _rises(best):
+        for item in best:
+            item.record = {key: value for key, value in item.record.items() if key != "step"}
+    return best
+
+
+def _rises(found: list[_Found]) -> bool:
+    places = [
+        (number(item.record.get("epoch", 0)) or 0.0, number(item.record["step"]) or 0.0)
+        for item in found
+    ]
+    return all(former < later for former, later in pairwise(places))
 
 
 def _rollouts(found: list[_Found], name: str, notes: list[Note]) -> None:
@@ -583,7 +632,7 @@ def _planned(harvest: _Harvest, found: list[_Found], notes: list[Note]) -> Setti
             return Setting("planned_steps", float(bar), Location(name))
         _by_launch(loose, harvest.launches, name, notes)
     drawn = [key for key in harvest.trained if key[1] > 1]
-    if drawn:
+    if drawn and not any("[" in title or "poch" in title for title, _ in drawn):
         longest = max(drawn, key=lambda key: key[1])
         return Setting("planned_steps", float(longest[1]), Location(name))
     return None

@@ -155,7 +155,7 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
-    r"[\s\[({<*#=>\-\u2022\u2550]*"
+    r"[^A-Za-z0-9]{0,24}"
     r"(?:\b(?P<split>train(?:ing)?(?![ _]step)|eval(?:uation)?|valid(?:ation)?|val|test)"
     r"\b[\])]?[\s:|,>\-]*)?[\s\[({<*#=>\-]*",
     re.IGNORECASE,
@@ -210,6 +210,12 @@ _THOUSANDS = re.compile(r"(?<![\d.,\w])(\d{1,3}(?:,\d{3})+)(?![\d,])")
 _REMARK = re.compile(r"\s*\((?:higher|lower|larger|smaller) is (?:better|worse)\)", re.IGNORECASE)
 _PIECES = re.compile(r"[|,;\t\u2502\u2503]|\s-{1,2}\s|\s{2,}")
 _FULL = re.compile(NUMBER)
+_SPREAD = re.compile(rf"\s*(?:\u00b1|\+/-)\s*{NUMBER}")
+_WRAPPED = re.compile(
+    rf"\b(?:(?:np|numpy|torch)\.)?(?:tensor|float\d*|int\d*)\(\s*({NUMBER})[^()]{{0,200}}\)"
+)
+_APART = re.compile(r"([:=])\s{2,}")
+_MARKS = re.compile(r"[^\w.+-]+")
 _WORD = re.compile(r"[A-Za-z_][\w/@.%-]{0,80}")
 _WORDS_OF_A_KEY = 5
 
@@ -222,13 +228,17 @@ def pairs(text: str) -> tuple[Record, float]:
     if len(text) > LONGEST_LINE or not _FULL.search(text):
         return {}, 0.0
     text = _REMARK.sub("", text)
+    text = _APART.sub(r"\1 ", _SPREAD.sub("", text))
+    if "(" in text:
+        text = _WRAPPED.sub(r"\1", text)
     if "[" in text:
         text = _LIST.sub(_same, text)
     text = _THOUSANDS.sub(lambda found: found[1].replace(",", ""), text)
     found: Record = {}
     read = left = 0
     for piece in _PIECES.split(text):
-        piece = piece.strip().strip("*").strip()
+        mark = _MARKS.match(piece)
+        piece = piece[mark.end() if mark else 0 :].rstrip(" *]:")
         if not piece:
             continue
         inside = dict(_inside(piece))
@@ -368,7 +378,7 @@ _PREPARES = re.compile(
     r"|evaluat|eval|test|valid|warm|rollout|writ|merg|convert|captur|predict|batches|upload",
     re.IGNORECASE,
 )
-_NTH = re.compile(r"\[\s*(\d{1,9})\s*/\s*\d{1,9}\s*\]")
+_NTH = re.compile(r"\[\s*(\d{1,9})\s*/\s*\d{1,9}\s*\]|\bepoch[: ]+(\d{1,9})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +395,11 @@ class Bar:
     def key(self) -> tuple[str, int]:
         """What tells two bars apart."""
         return self.title, self.total
+
+    @property
+    def family(self) -> str:
+        """What the bars of several epochs have in common."""
+        return _NTH.sub("", self.title).strip()
 
 
 def bars(text: str) -> tuple[list[Bar], str]:
@@ -413,10 +428,26 @@ def _bar(title: str, found: re.Match[str]) -> Bar:
             values[key.strip()] = value.strip()
     if values:
         nth = _NTH.search(title)
-        values = {"step": int(found["count"]), **({"epoch": int(nth[1])} if nth else {}), **values}
+        epoch = {"epoch": int(nth[1] or nth[2])} if nth else {}
+        values = {"step": int(found["count"]), **epoch, **values}
     examples = "examples/s" in found["rest"] or "B/s" in found["rest"]
     trains = not _PREPARES.search(title) and not examples
     return Bar(title, int(found["count"]), int(found["total"]), trains, values)
+
+
+_STEP_OF = re.compile(
+    r"\bstep[ ]?[:#]?[ ]?(\d{1,15})[ ]?(?:/|of)[ ]?(\d{1,15})|\bstep[ :#]{1,2}(\d{1,15})\b", re.I
+)
+
+
+def counted(text: str) -> Record | None:
+    """Return the step that a line announces: the last, where it counts in several ways."""
+    found = list(_STEP_OF.finditer(text)) if len(text) <= 300 else []
+    if not found:
+        return None
+    last = found[-1]
+    total: Record = {"max_steps": int(last[2])} if last[2] else {}
+    return {"step": int(last[1] or last[3]), **total}
 
 
 # tables

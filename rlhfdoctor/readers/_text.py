@@ -40,7 +40,7 @@ _PREFIX = re.compile(
     | \[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?
         (?:\s*[-|:](?=\s))?\s*
     | \[?\d\d/\d\d(?:/\d\d(?:\d\d)?)?[ ]\d\d:\d\d:\d\d\]?\s+                              # rich
-    | \[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\](?:\s*[-|:](?=\s))?\s*
+    | \[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?:\s*[-|:](?=\s))?\s+
     | \[?\b(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|TRACE)\b(?::\w{1,30})?\s*\]?
         \s*(?:[:|-]+(?=\s))?\s*
     )
@@ -50,9 +50,12 @@ _PREFIX = re.compile(
     re.VERBOSE,
 )
 
+_INDENTED = re.compile(r" {1,4}\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:")
+"""A time that Megatron indents."""
+
 _LOGGER = re.compile(
     r"(?!(?:global_|train_)?(?:step|iter|iteration|epoch|update|episode)\b)"
-    r"(?:\[?[A-Za-z_][\w.]{0,80}(?::\d{1,6})?\]?\s+--?\s+"
+    r"(?:\[?[A-Za-z_][\w.]{0,80}(?::[\w<>]{1,60}){0,3}\]?\s+--?\s+"
     r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::\w{1,40}){0,2}:?\s+"
     r"|[A-Za-z_]\w{0,40}:\s+(?=[A-Za-z{\[=*]))"
 )
@@ -126,6 +129,8 @@ def cleaned(text: str, line: int | None, closed: bool = True) -> Segment:
     if "\x1b" in text or "m" in text:
         text = _ANSI.sub("", text)
     tag, rank, stamped, place = "", None, False, 0
+    if text[:1] == " " and _INDENTED.match(text):
+        text = text.lstrip()
     for _ in range(_MOST_PREFIXES):
         found = _PREFIX.match(text, place)
         if not found or found.end() == place:
