@@ -88,6 +88,8 @@ def claim(path: Path) -> Claim | None:
     if not folder and not head:
         return _broken(path, "is empty; nothing was read")
     claiming = [item for item in named if item.claims(called, head)]
+    exact = max((item.exactness(called) for item in claiming), default=0)
+    claiming = [item for item in claiming if item.exactness(called) == exact]
     if len(claiming) == 1:
         return Claim(path, name, claiming[0])
     if claiming:
