@@ -17,11 +17,15 @@ from rlhfdoctor import registry
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import HEAD_BYTES, Reader
 from rlhfdoctor.readers._open import bare, opened
+from rlhfdoctor.readers.checkpoints import is_checkpoint
 
 CONTAINERS = frozenset(
     {"logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs", "runs"}
 )
 """Folder names that belong to the run above them."""
+
+BESIDE = ("config", "model_card", "checkpoints")
+"""Readers of what lies beside a run's logs and samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Claim:
     @property
     def is_log(self) -> bool:
         """Whether the file is a log, or was to be one: it makes its folder a run."""
-        return self.reader is None or self.reader.name not in ("samples", "config", "checkpoints")
+        return self.reader is None or self.reader.name not in (*BESIDE, "samples")
 
 
 def by_run(root: Path, notes: list[Note]) -> dict[Path, list[Claim]]:
@@ -75,7 +79,7 @@ def claim(path: Path) -> Claim | None:
         folder = stat.S_ISDIR(mode)
         called = path.name if folder else bare(path.name)
         named = [item for item in _readers() if item.folder == folder and item.named(called)]
-        if not named:
+        if not named or (folder and not _is_checkpoint(path)):
             return None
         if not folder and not stat.S_ISREG(mode):
             return Claim(path, name, None, "is no regular file; not read")
@@ -124,7 +128,9 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
     for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(folder)
-        saved = any(_is_checkpoint(Path(part)) for part in here.relative_to(root).parts)
+        inside_root = here.relative_to(root).parts
+        places = (root.joinpath(*inside_root[: n + 1]) for n in range(len(inside_root)))
+        saved = any(_is_checkpoint(place) for place in places)
         for name in (*folders, *sorted(files)):
             path = here / name
             if name in folders and saved:
@@ -155,4 +161,7 @@ def _home(path: Path, root: Path) -> Path:
 
 
 def _is_checkpoint(folder: Path) -> bool:
-    return any(reader.folder and reader.named(folder.name) for reader in _readers())
+    try:
+        return is_checkpoint(folder)
+    except OSError:
+        return False

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from rlhfdoctor import registry
-from rlhfdoctor.claims import Claim, by_run, claim, shown
+from rlhfdoctor.claims import BESIDE, Claim, by_run, claim, shown
 from rlhfdoctor.dialects import Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.measures import log_fingerprint
@@ -269,13 +269,14 @@ def _holds(files: Iterable[_File]) -> bool:
 
 def _is_log(file: _File) -> bool:
     """Say whether a file was to hold rows or samples, whether or not it does."""
-    return file.reader not in ("config", "checkpoints")
+    return file.reader not in BESIDE
 
 
 def _read(claimed: Claim) -> _File:
     if claimed.reader is None:
         return _File(claimed.name, "none", notes=[Note(claimed.name, claimed.reason, unread=True)])
-    return _fill(_File(claimed.name, claimed.reader.name), claimed.reader.read(claimed.path))
+    file = _File(claimed.name, claimed.reader.name)
+    return _fill(file, claimed.reader.read(claimed.path), claimed.path)
 
 
 def _read_file(path: Path) -> _File:
@@ -295,8 +296,11 @@ def _read_samples(path: Path) -> _File:
     return _fill(_File(shown(path), "samples"), read_samples(path))
 
 
-def _fill(file: _File, items: Iterator[Item]) -> _File:
-    """Sort what a reader yields; a file that cannot be read to its end is noted."""
+def _fill(file: _File, items: Iterator[Item], place: Path | None = None) -> _File:
+    """Sort what a reader yields; a file that cannot be read to its end is noted.
+
+    place: the path that was read; a checkpoint may lie deeper inside it.
+    """
     folder = file.name.rpartition("/")[0]
     try:
         for item in items:
@@ -306,8 +310,9 @@ def _fill(file: _File, items: Iterator[Item]) -> _File:
                 case Sample():
                     file.samples.append(item)
                 case Checkpoint():
-                    name = file.name.rpartition("/")[2]
-                    file.checkpoints.append(replace(item, path=file.name, name=name))
+                    _, _, below = item.path.partition(f"{place}/")
+                    inside = f"{file.name}/{shown(Path(below))}" if below else file.name
+                    file.checkpoints.append(replace(item, path=inside, name=clean(item.name)))
                 case Setting():
                     file.settings.append(replace(item, where=replace(item.where, file=file.name)))
                 case Note():
@@ -735,12 +740,12 @@ def _checkpoints(files: Iterable[_File], observations: pl.DataFrame) -> tuple[Ch
     if found:
         told = observations.drop_nulls("epoch").group_by("step").agg(pl.col("epoch").last())
         epochs = dict(told.iter_rows())
-    twice = {step for step, count in Counter(item.step for item in found).items() if count > 1}
+    held = Counter((item.step, item.role) for item in found)
     return tuple(
         replace(
             item,
             epoch=epochs.get(item.step),
-            name=item.path if item.step in twice else item.name,
+            name=item.path if held[item.step, item.role] > 1 else item.name,
         )
         for item in sorted(found, key=lambda item: (item.step, item.path))
     )
