@@ -27,6 +27,9 @@ CONTAINERS = frozenset(
 BESIDE = ("config", "model_card", "checkpoints")
 """Readers of what lies beside a run's logs and samples."""
 
+DOUBTFUL = "json_tables"
+"""The reader of tables under any name: an evaluation's look like a log. It yields to real logs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -40,23 +43,28 @@ class Claim:
     @property
     def is_log(self) -> bool:
         """Whether the file is a log, or was to be one: it makes its folder a run."""
-        return self.reader is None or self.reader.name not in (*BESIDE, "samples")
+        return self.reader is None or self.reader.name not in (*BESIDE, "samples", DOUBTFUL)
 
 
 def by_run(root: Path, notes: list[Note]) -> dict[Path, list[Claim]]:
     """Return what can be read under a folder, grouped by the folder of the run it belongs to.
 
     Logs make the runs: a folder whose logs all belong to one place, or that has one itself, is one
-    run with everything in it. Sample files make runs where there is no log.
+    run with everything in it. Where there is no log, sample files and tables under any name do.
     """
     claims = list(_walk(root, notes))
     logs = {_home(claim.path, root) for claim in claims if claim.is_log}
-    samples = {
+    homes = logs or {
         _home(claim.path, root)
         for claim in claims
-        if claim.reader is not None and claim.reader.name == "samples"
+        if claim.reader is not None and claim.reader.name in ("samples", DOUBTFUL)
     }
-    homes = logs or samples
+    if logs:
+        for claim in claims:
+            if claim.reader is not None and claim.reader.name == DOUBTFUL:
+                told = "may hold metrics, but is not named like a log, and logs are there; not read"
+                notes.append(Note(shown(claim.path.relative_to(root)), told))
+        claims = [c for c in claims if c.reader is None or c.reader.name != DOUBTFUL]
     single = root in homes or len(homes) <= 1
     groups: dict[Path, list[Claim]] = defaultdict(list)
     for claim in claims:

@@ -1350,3 +1350,13 @@ def test_a_model_card_alone_makes_no_run(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "README.md").write_text("---\nlibrary_name: peft\n---\n- TRL: 1.0.0\n")
     assert only(tmp_path).logged_steps == 2
+
+
+def test_tables_under_any_name_yield_to_logs(tmp_path: Path) -> None:
+    (tmp_path / "truth.json").write_text('{"a": {"1": {"kl": 0.1}, "2": {"kl": 0.2}}}')
+    assert only(tmp_path).logged_steps == 2
+    for name in ("one", "two"):
+        write_state(tmp_path / name, losses(1.0, 2.0, 3.0))
+    found = read_runs(tmp_path)
+    assert [run.name for run in found] == ["one", "two"]
+    assert "truth.json: may hold metrics" in told(found[0])
