@@ -18,18 +18,32 @@ from rlhfdoctor import registry
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import HEAD_BYTES, Reader
 from rlhfdoctor.readers._open import bare, opened
+from rlhfdoctor.readers.checkpoints import is_checkpoint
 
 CONTAINERS = frozenset(
     {
         *("logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs"),
         *("runs", "tensorboard", "tensorboard_log", "tensorboard_logs", "tb", "tb_logs", "events"),
-        *("wandb", "files", "rollouts", "rollout_data", "validation_data", ".hydra"),
+        *(
+            "wandb",
+            "swanlog",
+            "lightning_logs",
+            "files",
+            "rollouts",
+            "rollout_data",
+            "validation_data",
+            ".hydra",
+        ),
     }
 )
 """Folder names that belong to the run above them."""
 
-_SESSION = re.compile(r"[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+")
-"""What a Hugging Face trainer calls the event folder of one start: Nov30_07-20-10_host."""
+DOUBTFUL = "json_tables"
+"""The reader of tables under any name: an evaluation's look like a log. It yields to real logs."""
+
+_SESSION = re.compile(r"[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+|\d{10}(\.\d+)?|version_\d+")
+"""What a trainer calls the event folder of one start: Nov30_07-20-10_host (Hugging Face),
+1796023210.1 (TensorBoard's hparams), version_0 (Lightning)."""
 
 _TRACKED = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-\w+")
 """What wandb calls the folder of one run: offline-run-20251130_072010-a1b2c3d4."""
@@ -90,7 +104,7 @@ def claim(path: Path) -> Claim | None:
         folder = stat.S_ISDIR(mode)
         called = path.name if folder else bare(path.name)
         named = [item for item in _readers() if item.folder == folder and item.named(called)]
-        if not named:
+        if not named or (folder and not _is_checkpoint(path)):
             return None
         if not folder and not stat.S_ISREG(mode):
             return Claim(path, name, None, "is no regular file; not read")
@@ -103,6 +117,8 @@ def claim(path: Path) -> Claim | None:
     if not folder and not head:
         return _broken(path, "is empty; nothing was read")
     claiming = [item for item in named if item.claims(called, head)]
+    exact = max((item.exactness(called) for item in claiming), default=0)
+    claiming = [item for item in claiming if item.exactness(called) == exact]
     if len(claiming) == 1:
         return Claim(path, name, claiming[0])
     if claiming:
@@ -137,7 +153,9 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
     for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
         folders[:] = sorted(name for name in folders if name[0] != "." or name in CONTAINERS)
         here = Path(folder)
-        saved = any(_is_checkpoint(Path(part)) for part in here.relative_to(root).parts)
+        inside_root = here.relative_to(root).parts
+        places = (root.joinpath(*inside_root[: n + 1]) for n in range(len(inside_root)))
+        saved = any(_is_checkpoint(place) for place in places)
         for name in (*folders, *sorted(files)):
             path = here / name
             if name in folders and saved:
@@ -174,4 +192,7 @@ def _belongs_above(folder: Path) -> bool:
 
 
 def _is_checkpoint(folder: Path) -> bool:
-    return any(reader.folder and reader.named(folder.name) for reader in _readers())
+    try:
+        return is_checkpoint(folder)
+    except OSError:
+        return False

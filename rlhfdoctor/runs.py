@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from rlhfdoctor import merge, registry
-from rlhfdoctor.claims import Claim, claim, found, homes, shown
+from rlhfdoctor.claims import DOUBTFUL, Claim, claim, found, homes, shown
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.measures import log_fingerprint
@@ -40,6 +40,9 @@ from rlhfdoctor.vocabulary import METRICS
 
 PRINTED = ("console", "notebook")
 """Readers of texts: their numbers may lack digits, and a log made for machines wins over them."""
+
+TRACKED = ("tensorboard", "wandb", "swanlab")
+"""Readers of what only a tracker writes: such a file without a row is a run that logged nothing."""
 
 NUMBERED = "numbered from 1"
 """How a note says that the steps of a log are but the numbers of its rows."""
@@ -92,9 +95,11 @@ class _File:
 
     @property
     def traced(self) -> bool:
-        """Whether a text without a row is a trainer's: it says whose, or how it ended."""
+        """Whether a file without a row is a trainer's log: it says whose, or how it ended."""
         told = {item.name for item in self.settings}
-        return self.reader in PRINTED and not told.isdisjoint(("framework", "ended_with"))
+        return self.reader in TRACKED or (
+            self.reader in PRINTED and not told.isdisjoint(("framework", "ended_with"))
+        )
 
     @property
     def held(self) -> int:
@@ -278,8 +283,16 @@ def _holds(files: Iterable[_File]) -> bool:
 
 def _grouped(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
     """Read everything under a folder, and sort it by the folder of the run it belongs to."""
-    read = [(item.path, _read(item)) for item in found(root, notes)]
+    claims = found(root, notes)
+    doubtful = [item for item in claims if item.reader and item.reader.name == DOUBTFUL]
+    read = [(item.path, _read(item)) for item in claims if item not in doubtful]
     logs = [path for path, file in read if file.sheet or file.log or file.traced]
+    if logs:
+        told = "may hold metrics, but is not named like a log, and logs are there; not read"
+        notes.extend(Note(shown(item.path.relative_to(root)), told) for item in doubtful)
+    else:
+        read += [(item.path, _read(item)) for item in doubtful]
+        logs = [path for path, file in read if file.sheet]
     samples = [path for path, file in read if file.samples]
     placed = homes(root, logs, samples, [path for path, _ in read])
     groups: dict[Path, list[_File]] = defaultdict(list)
@@ -294,7 +307,7 @@ def _read(claimed: Claim) -> _File:
         note = Note(claimed.name, claimed.reason, unread=True)
         return _File(claimed.name, "none", log=True, notes=[note])
     file = _File(claimed.name, claimed.reader.name, log=claimed.reader.log)
-    return _fill(file, claimed.reader.read(claimed.path))
+    return _fill(file, claimed.reader.read(claimed.path), claimed.path)
 
 
 def _read_file(path: Path) -> _File:
@@ -314,8 +327,11 @@ def _read_samples(path: Path) -> _File:
     return _named(_fill(_File("", "samples"), read_samples(path)), shown(path))
 
 
-def _fill(file: _File, items: Iterator[Item]) -> _File:
-    """Sort what a reader yields; a file that cannot be read to its end is noted."""
+def _fill(file: _File, items: Iterator[Item], place: Path | None = None) -> _File:
+    """Sort what a reader yields; a file that cannot be read to its end is noted.
+
+    place: the path that was read; a checkpoint may lie deeper inside it.
+    """
     built = Builder()
     try:
         for item in items:
@@ -325,7 +341,9 @@ def _fill(file: _File, items: Iterator[Item]) -> _File:
                 case Sample():
                     file.samples.append(item)
                 case Checkpoint():
-                    file.checkpoints.append(item)
+                    _, _, below = item.path.partition(f"{place}/")
+                    inside = shown(Path(below)) if below else ""
+                    file.checkpoints.append(replace(item, path=inside, name=clean(item.name)))
                 case Setting():
                     file.settings.append(item)
                 case Note():
@@ -342,12 +360,15 @@ def _fill(file: _File, items: Iterator[Item]) -> _File:
 
 def _named(file: _File, name: str) -> _File:
     """Give what a reader yielded the name of its file within the run."""
-    folder, _, last = name.rpartition("/")
+    folder = name.rpartition("/")[0]
     prefix = f"{folder}/" if folder else ""
     return replace(
         file,
         name=name,
-        checkpoints=[replace(item, path=name, name=last) for item in file.checkpoints],
+        checkpoints=[
+            replace(item, path=f"{name}/{item.path}" if item.path else name)
+            for item in file.checkpoints
+        ],
         settings=[replace(item, where=replace(item.where, file=name)) for item in file.settings],
         notes=[replace(item, where=clean(prefix + item.where)) for item in file.notes],
     )
@@ -583,12 +604,12 @@ def _checkpoints(files: Iterable[_File], metrics: pl.DataFrame) -> tuple[Checkpo
     """Order checkpoints by step and give each the epoch that the log tells for it."""
     found = [checkpoint for file in files for checkpoint in file.checkpoints]
     epochs = dict(metrics.select("step", "epoch").drop_nulls().iter_rows()) if found else {}
-    twice = {step for step, count in Counter(item.step for item in found).items() if count > 1}
+    held = Counter((item.step, item.role) for item in found)
     return tuple(
         replace(
             item,
-            epoch=epochs.get(item.step),
-            name=item.path if item.step in twice else item.name,
+            epoch=epochs.get(item.step, item.epoch),
+            name=item.path if held[item.step, item.role] > 1 else item.name,
         )
         for item in sorted(found, key=lambda item: (item.step, item.path))
     )

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from rlhfdoctor.claims import CONTAINERS
+from rlhfdoctor.claims import CONTAINERS, claim
 from rlhfdoctor.errors import DoctorError, UnreadableRun
 from rlhfdoctor.model import Location, Run, Sample
 from rlhfdoctor.runs import read_runs, read_samples_as_run
@@ -1389,3 +1389,69 @@ def test_every_fixture_is_one_run_whose_record_gives_its_table(name: str) -> Non
     for step, metric, value in last.iter_rows():
         found = run.metrics.filter(pl.col("step") == step)[metric].to_list()
         assert found == [value]
+
+
+# Files that several readers could read, and folders that may be anything
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reader"),
+    [
+        pytest.param(
+            "run_config.json", '{"lr": 1, "output": "runs"}', "config", id="a text in a config"
+        ),
+        pytest.param(
+            "my_config.json",
+            '{"epoch": 1, "lr": 0.1, "sets": [{"n": 1}]}',
+            "config",
+            id="a list in a config",
+        ),
+        pytest.param(
+            "train_log.json", '[{"step": 1, "loss": 2}]', "jsonl", id="an array that is called log"
+        ),
+        pytest.param("x.json", '[{"step": 1, "loss": 2}]', "json_tables", id="any other array"),
+        pytest.param("x.json", '[{"output": "a"}]', "samples", id="an array of responses"),
+    ],
+)
+def test_the_more_exact_name_decides(tmp_path: Path, name: str, text: str, reader: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = claim(tmp_path / name)
+    assert found is not None
+    assert found.reader is not None
+    assert found.reader.name == reader
+
+
+def test_models_inside_a_checkpoint_are_named_and_placed(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0, 2.0))
+    for part in ("actor", "critic"):
+        saved = tmp_path / "ckpts" / "global_step_1" / part / "model_world_size_1_rank_0.pt"
+        saved.parent.mkdir(parents=True)
+        saved.write_text("x")
+    assert [(item.name, item.path, item.role) for item in only(tmp_path).checkpoints] == [
+        ("global_step_1/actor", "ckpts/global_step_1/actor", "policy"),
+        ("global_step_1/critic", "ckpts/global_step_1/critic", "critic"),
+    ]
+
+
+def test_a_folder_called_final_is_a_run_where_it_holds_no_weights(tmp_path: Path) -> None:
+    for name in ("final", "first"):
+        write_state(tmp_path / name, losses(1.0, 2.0))
+    assert {run.name for run in read_runs(tmp_path)} == {"final", "first"}
+    assert all(run.checkpoints == () for run in read_runs(tmp_path))
+
+
+def test_a_model_card_alone_makes_no_run(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a" / "log.jsonl", losses(1.0, 2.0))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "README.md").write_text("---\nlibrary_name: peft\n---\n- TRL: 1.0.0\n")
+    assert only(tmp_path).logged_steps == 2
+
+
+def test_tables_under_any_name_yield_to_logs(tmp_path: Path) -> None:
+    (tmp_path / "truth.json").write_text('{"a": {"1": {"kl": 0.1}, "2": {"kl": 0.2}}}')
+    assert only(tmp_path).logged_steps == 2
+    for name in ("one", "two"):
+        write_state(tmp_path / name, losses(1.0, 2.0, 3.0))
+    found = read_runs(tmp_path)
+    assert [run.name for run in found] == ["one", "two"]
+    assert "truth.json: may hold metrics" in told(found[0])

@@ -9,6 +9,7 @@ and executes nothing.
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,11 @@ class Reader:
     def named(self, name: str) -> bool:
         """Say whether a path of that name may be this reader's."""
         return any(fnmatch.fnmatchcase(name, glob) for glob in self.globs)
+
+    def exactness(self, name: str) -> int:
+        """Return how many characters of a name the most exact of the matching globs spells out."""
+        fitting = (glob for glob in self.globs if fnmatch.fnmatchcase(name, glob))
+        return max((len(re.sub(r"\[.*?\]|[*?]", "", glob)) for glob in fitting), default=0)
 
     def promises(self, name: str) -> bool:
         """Say whether the name alone tells that the file is a log: its whole suffix is claimed."""

@@ -1,4 +1,4 @@
-"""Metrics as JSON Lines, or as one JSON array of records."""
+"""Metrics as JSON Lines, or as a JSON document that is named like a log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from rlhfdoctor.model import Note
 from rlhfdoctor.readers import Item, reader
 from rlhfdoctor.readers._json import blocks, kind, refusals, rows
+from rlhfdoctor.readers._open import bare
+from rlhfdoctor.readers._tables import read_tables
 
 
 @reader(
@@ -23,6 +25,9 @@ from rlhfdoctor.readers._json import blocks, kind, refusals, rows
 )
 def jsonl(path: Path) -> Iterator[Item]:
     """Yield a row a record; keys of any depth, and keys that first appear late, are kept."""
+    if bare(path.name).endswith(".json"):
+        yield from read_tables(path)
+        return
     refused: Counter[str] = Counter()
     strangers = 0
     for block in blocks(path):
