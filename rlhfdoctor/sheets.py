@@ -25,7 +25,7 @@ INDEX: dict[str, type[pl.DataType]] = {
 }
 """Columns of ``Sheet.index``, but for ``evaluation``: whether all of the row is an evaluation."""
 
-MOST_KEYS = 50_000
+MOST_KEYS = 100_000
 """Keys that one file may open; no trainer logs a hundredth of it."""
 
 

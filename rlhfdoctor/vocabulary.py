@@ -11,6 +11,7 @@ Meanings and units are those of the frameworks' sources, listed key by key in th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,39 +509,307 @@ def metric_of(column: str) -> Metric | None:
     return METRICS.get(base)
 
 
-SETTINGS: dict[str, tuple[str, ...]] = {
-    "algorithm": ("algorithm", "algo", "rlhf_type", "rl_algorithm", "trainer", "trainer_type"),
-    "learning_rate": ("learning_rate", "lr", "actor_learning_rate"),
-    "kl_coef": ("beta", "kl_coef", "init_kl_coef", "kl_beta", "kl_loss_coef"),
-    "vf_coef": ("vf_coef", "value_loss_coef"),
-    "clip_range": ("epsilon", "cliprange", "clip_range", "clip_ratio"),
-    "planned_steps": ("max_steps", "total_steps", "total_training_steps", "steps"),
-    "planned_epochs": ("num_train_epochs", "total_epochs"),
-    "logging_steps": ("logging_steps",),
-    "save_steps": ("save_steps", "save_freq", "save"),
-    "batch_size": ("per_device_train_batch_size", "train_batch_size", "batch_size", "batch"),
-    "group_size": ("num_generations", "group_size", "rollout_n"),
-    "max_response_length": (
-        "max_completion_length",
-        "response_length",
-        "max_new_tokens",
-        "max_response_length",
-        "maxlen",
+Kind = Literal["algorithm", "dtype", "text", "flag", "count", "positive", "amount", "whole"]
+"""What a setting's value may be: a name of ``ALGORITHMS``, a floating type, a text, true or false,
+a whole number above 0, a finite number above 0, one of at least 0, any whole number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A configuration value: what it may be, and the keys under which the frameworks write it.
+
+    An alias is the end of a dotted path, most specific first: ``optim.lr`` fits
+    ``actor.optim.lr``. ``^steps`` fits the whole path only, since the word means other things
+    deeper down. ``a*b`` is a product, of ``a`` alone where ``b`` is not told. ``key?flag`` counts
+    only where the run's ``flag`` is not off.
+    """
+
+    kind: Kind
+    aliases: tuple[str, ...] = ()
+
+
+SETTINGS: dict[str, Option] = {
+    "algorithm": Option(
+        "algorithm",
+        (
+            "algorithm.adv_estimator",
+            "advantage_estimator",
+            "rlhf_type",
+            "rl_algorithm",
+            "^rl",
+            "method.name",
+            "pref_loss",
+            "stage",
+            "algorithm",
+            "algo",
+            "trainer_type",
+            "trainer",
+            "trainer_cls",
+        ),
     ),
-    "temperature": ("temperature",),
-    "reference_model": ("ref_model", "reference_model", "ref_model_path", "sft_model_path"),
-    "gpus": ("num_gpus", "n_gpus", "world_size"),
-    "seed": ("seed",),
-    "framework": (),
-    "framework_version": (),
-    "updates_done": (),
-    "ended_with": (),
+    "learning_rate": Option(
+        "amount",
+        (
+            "actor_learning_rate",
+            "actor_lr",
+            "actor.optim.lr",
+            "actor.optimizer.lr",
+            "optimizer.kwargs.lr",
+            "learning_rate",
+            "optim.lr",
+            "optimizer.lr",
+            "lr",
+        ),
+    ),
+    "lr_critic": Option(
+        "amount",
+        ("critic.optim.lr", "critic_learning_rate", "critic_lr", "critic.optimizer.lr"),
+    ),
+    "kl_coef": Option(
+        "amount",
+        (
+            "kl_loss_coef?use_kl_loss",
+            "kl_ctrl.kl_coef?use_kl_in_reward",
+            "pref_beta",
+            "rl_beta",
+            "dpo_beta",
+            "grpo_beta",
+            "trl.beta",
+            "loss.beta",
+            "^beta",
+            "reference_policy_kl_penalty",
+            "initial_policy_kl_penalty",
+            "ref_policy_kl_penalty",
+            "init_kl_coef",
+            "init_kl_coeff",
+            "kl_penalty_weight",
+            "kl_coef",
+            "kl_coeff",
+            "kl_beta",
+            "kl_ctl",
+            "kl_ctl_value",
+        ),
+    ),
+    "kl_target": Option("positive", ("kl_ctrl.target_kl", "kl_target", "^target", "target_kl")),
+    "kl_in_reward": Option("flag", ("use_kl_in_reward", "kl_in_reward")),
+    "kl_in_loss": Option("flag", ("use_kl_loss",)),
+    "vf_coef": Option("amount", ("vf_coef", "value_loss_coef", "value_loss_coeff", "vf_loss_coef")),
+    "entropy_coef": Option(
+        "amount", ("entropy_coeff", "entropy_coef", "entropy_loss_coef", "ent_coef")
+    ),
+    "clip_range": Option(
+        "amount",
+        (
+            "^epsilon",
+            "cliprange",
+            "clip_range",
+            "clip_ratio",
+            "eps_clip",
+            "clip_range_ratio",
+            "ratio_eps",
+            "pg_clip",
+        ),
+    ),
+    "clip_range_low": Option("amount", ("clip_ratio_low", "eps_clip_low", "ratio_clip_min")),
+    "clip_range_high": Option(
+        "amount", ("epsilon_high", "clip_ratio_high", "eps_clip_high", "ratio_clip_max")
+    ),
+    "planned_steps": Option(
+        "count",
+        (
+            "^max_steps",
+            "ppo.max_steps",
+            "total_training_steps",
+            "max_num_steps",
+            "max_train_steps",
+            "num_train_steps",
+            "total_train_steps",
+            "^total_steps",
+            "num_rollout",
+            "^steps",
+            "^train_steps",
+        ),
+    ),
+    "planned_epochs": Option(
+        "positive",
+        (
+            "num_train_epochs",
+            "total_epochs",
+            "total_train_epochs",
+            "max_num_epochs",
+            "num_epochs",
+            "max_epochs",
+        ),
+    ),
+    "ppo_epochs": Option(
+        "count", ("num_ppo_epochs", "ppo_epochs", "num_iterations", "ppo_n_minibatches_epochs")
+    ),
+    "logging_steps": Option("count", ("logging_steps", "log_interval", "logging_interval")),
+    "save_steps": Option(
+        "count",
+        (
+            "save_steps",
+            "save_freq",
+            "save_interval",
+            "save_per_step",
+            "checkpoint_interval",
+            "save_period",
+            "^save",
+        ),
+    ),
+    "batch_size": Option(
+        "count",
+        (
+            "data.train_batch_size",
+            "rollout_batch_size",
+            "per_device_train_batch_size",
+            "train_batch_size",
+            "micro_train_batch_size",
+            "global_batch_size",
+            "num_prompts_per_step",
+            "batch_size",
+            "micro_batch_size",
+            "^batch",
+        ),
+    ),
+    "mini_batch_size": Option(
+        "count",
+        ("ppo_mini_batch_size", "mini_batch_size", "train_global_batch_size", "ppo_minibatch_size"),
+    ),
+    "gradient_accumulation_steps": Option(
+        "count", ("gradient_accumulation_steps", "grad_accum_steps", "gradient_accumulation")
+    ),
+    "group_size": Option(
+        "count",
+        (
+            "num_generations",
+            "group_size",
+            "rollout_n",
+            "rollout.n",
+            "n_samples_per_prompt",
+            "num_generations_per_prompt",
+            "rloo_k",
+            "rollouts_per_example",
+            "gconfig.n_samples",
+        ),
+    ),
+    "max_prompt_length": Option(
+        "count", ("max_prompt_length", "prompt_max_len", "max_input_length", "max_prompt_len")
+    ),
+    "max_response_length": Option(
+        "count",
+        (
+            "max_completion_length",
+            "max_response_length",
+            "response_length",
+            "rollout_max_response_len",
+            "generate_max_len",
+            "max_new_tokens",
+            "max_response_len",
+            "^maxlen",
+            "^resp",
+        ),
+    ),
+    "temperature": Option(
+        "amount",
+        ("rollout.temperature", "rollout_temperature", "gconfig.temperature", "temperature"),
+    ),
+    "top_p": Option("positive", ("rollout.top_p", "rollout_top_p", "gconfig.top_p", "top_p")),
+    "dtype": Option(
+        "dtype",
+        (
+            "bf16",
+            "fp16",
+            "fsdp_config.dtype",
+            "mixed_precision.param_dtype",
+            "mixed_precision",
+            "param_dtype",
+            "model_dtype",
+            "precision",
+            "torch_dtype",
+            "dtype",
+        ),
+    ),
+    "model": Option(
+        "text",
+        (
+            "actor_rollout_ref.model.path",
+            "actor.path",
+            "policy.model_name",
+            "model_name_or_path",
+            "base_model_name_or_path",
+            "pretrain_or_model",
+            "base_model",
+            "model_path",
+            "model_id",
+            "policy_model_path",
+            "hf_checkpoint",
+            "pretrain",
+            "model.name",
+            "model.path",
+            "model_name",
+            "^model",
+            "^_name_or_path",
+        ),
+    ),
+    "reference_model": Option(
+        "text",
+        (
+            "ref_model",
+            "reference_model",
+            "ref_model_path",
+            "ref_model_name_or_path",
+            "ref.path",
+            "ref_load",
+            "sft_model_path",
+        ),
+    ),
+    "reward_model": Option(
+        "text",
+        ("reward_model.model.path", "reward_model_path", "reward_model", "reward_pretrain"),
+    ),
+    "lora_rank": Option("count", ("lora_rank", "lora_r", "^r")),
+    "gpus": Option(
+        "count",
+        (
+            "n_gpus_per_node*nnodes",
+            "gpus_per_node*num_nodes",
+            "actor_num_gpus_per_node*actor_num_nodes",
+            "world_size",
+            "num_gpus",
+            "n_gpus",
+            "num_processes",
+            "gpu_count",
+        ),
+    ),
+    "seed": Option("whole", ("seed",)),
+    "framework": Option("text"),
+    "framework_version": Option("text", ("^trl", "trl_version", "swift_version", "verl_version")),
+    "updates_done": Option("whole"),
+    "ended_with": Option("text"),
 }
 """Names of configuration values, and the keys under which the frameworks write them.
 
+kl_coef: weight of the KL to the reference, in the reward or in the loss; of DPO and its kin, beta.
+learning_rate: of the policy. clip_range: half width of the interval for the importance ratio.
+batch_size: as the framework counts it (HF: sequences a device, verl: prompts a step).
+mini_batch_size: of one optimizer step of PPO, as the framework counts it. group_size: responses a
+prompt. Lengths in tokens; logging_steps and save_steps in updates.
 framework, framework_version: as a program names itself in a banner, a file or a model card.
 ended_with: the last exception that a console log shows ("RuntimeError: CUDA error").
 """
 
-ALGORITHMS = ("PPO", "GRPO", "RLOO", "DPO", "KTO", "ORPO", "CPO", "SimPO", "IPO", "REINFORCE")
-"""Algorithm names as reports print them."""
+ALGORITHMS = (
+    "PPO",
+    "GRPO",
+    "RLOO",
+    "DPO",
+    "KTO",
+    "ORPO",
+    "CPO",
+    "SimPO",
+    "IPO",
+    "REINFORCE",
+    "RM",
+)
+"""Algorithm names as reports print them. RM: a reward model, trained on pairs."""

@@ -1366,7 +1366,7 @@ def test_sources_tell_reader_dialect_and_rows() -> None:
     found = {source.file: (source.reader, source.dialect, source.rows) for source in run.sources}
     assert found["trainer_state.json"] == ("trainer_state", "trl_grpo", 201)
     assert found["checkpoint-40/trainer_state.json"] == ("trainer_state", "trl_grpo", 40)
-    assert found["run_config.json"] == ("config", None, 10)
+    assert found["run_config.json"] == ("config", None, 12)
     assert found["checkpoint-40"] == ("checkpoints", None, 1)
     with (FIXTURES / "grpo_late" / "bad_samples.jsonl").open(encoding="utf-8") as lines:
         assert found["bad_samples.jsonl"] == ("samples", None, sum(1 for _ in lines))

@@ -46,6 +46,15 @@ TEXT_KEYS = (
     "generation",
     "generated_text",
     "generated",
+    "raw_generation",
+    "model_output",
+    "model_response",
+    "prediction",
+    "responses",
+    "completions",
+    "outputs",
+    "generations",
+    "predictions",
     "answer",
     "text",
 )
@@ -68,6 +77,9 @@ _PROGRESS = re.compile(r"(\d+)\s*/\s*(\d+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TEXT_FIELD = re.compile(
     rb'"(%s)"\s*:\s*["\[]' % "|".join((*TEXT_KEYS, "chosen")).encode(), re.ASCII
+)
+_WHOLE_FIELD = re.compile(
+    rb'"(messages|conversations|response_tensor)"\s*:\s*\[|\A\s*\[?\s*\{\s*"content"\s*:'
 )
 _NUMBER_FIELD = re.compile(
     rb'"[^"]+"\s*:\s*"?([-+]?\d|[-+]?nan|[-+]?inf|null)', re.ASCII | re.IGNORECASE
@@ -308,9 +320,11 @@ def refusals(name: str, refused: Counter[str]) -> Iterator[Note]:
 def kind(head: bytes) -> Literal["metrics", "samples"] | None:
     """Tell metrics from samples by a file's beginning.
 
-    Samples hold a response as text and no loss, gradient norm or learning rate.
+    Samples hold a response as text, a conversation or token ids, and no loss, gradient norm or
+    learning rate.
     """
-    if _TEXT_FIELD.search(head) and not _METRIC_FIELD.search(head):
+    text = _TEXT_FIELD.search(head) or _WHOLE_FIELD.search(head)
+    if text and not _METRIC_FIELD.search(head):
         return "samples"
     return "metrics" if _NUMBER_FIELD.search(head) else None
 

@@ -1,110 +1,198 @@
-"""Checkpoint folders: name, step, and whether the save was finished."""
+"""Checkpoint folders: step, role, format, whether the save was finished, and how to load it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-import orjson
 
 from rlhfdoctor.model import Checkpoint, Note
 from rlhfdoctor.readers import Item, reader
-from rlhfdoctor.readers._json import clean, loads
+from rlhfdoctor.readers._json import loads, number, numbers_before, whole
+from rlhfdoctor.readers._layouts import Layout, inspect, regular
 
-_STEP = re.compile(r"(?:checkpoint[-_]|global_step_?|Steps_|step_|iter_)0*(\d{1,15})")
-_WEIGHTS = {
-    "safetensors": ("model*.safetensors",),
-    "peft": ("adapter_model.safetensors", "adapter_model.bin"),
-    "bin": ("pytorch_model*.bin",),
-    "pt": ("pytorch_model*.pt", "model*.pt"),
+_N = r"0*(?P<step>\d{1,15})"
+_E = r"0*(?P<epoch>\d{1,9})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A way to name checkpoints. ``sure``: such a folder is one even where it holds no weights."""
+
+    pattern: re.Pattern[str]
+    sure: bool = False
+    role: str = "policy"
+    fault: str | None = None
+
+
+_TAIL = r"([-_](model|checkpoint|ckpt|policy))?"
+
+_NAMES = (
+    _Name(re.compile(rf"checkpoint[-_]{_N}"), sure=True),
+    _Name(re.compile(rf"global_step_?{_N}(_hf)?"), sure=True),
+    _Name(re.compile(rf"best_global_step{_N}"), sure=True, role="best"),
+    _Name(re.compile(rf"Steps_{_N}"), sure=True),
+    _Name(re.compile(rf"iter_{_N}"), sure=True),
+    _Name(re.compile(rf"epoch{_E}epochstep\d{{1,9}}globalstep{_N}"), sure=True),
+    _Name(re.compile(rf"tmp_step_{_N}"), fault="tmp_: the save was not finished"),
+    _Name(re.compile(rf"step[-_]?{_N}")),
+    _Name(re.compile(rf"(ckpt|(model|policy|checkpoint)[-_](step|iter))[-_]?(step[-_]?)?{_N}")),
+    _Name(re.compile(rf"slice_({_N}|end)")),
+    _Name(re.compile(rf"(checkpoint[-_])?epoch[-_]?{_E}")),
+    _Name(re.compile(rf".*\bstep={_N}(?!\d).*")),
+    _Name(re.compile(r"(checkpoint[-_])?(final|last)" + _TAIL), role="final"),
+    _Name(re.compile(r"(checkpoint[-_])?best" + _TAIL), role="best"),
+    _Name(re.compile(r"actor")),
+    _Name(re.compile(r"actor_ema"), role="ema"),
+    _Name(re.compile(r"critic"), role="critic"),
+)  # fmt: skip
+
+_PARTS = {
+    "actor": "policy",
+    "policy": "policy",
+    "trainer": "policy",
+    "critic": "critic",
+    "value": "critic",
+    "reward": "reward",
+    "reward_model": "reward",
 }
-_LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors format itself
+"""Folders inside a checkpoint that hold one of its models."""
+
+_OWNERS = {"_critic": "critic", "critic": "critic", "_reward": "reward", "reward_model": "reward"}
+"""Folders around checkpoints of a model that is not the policy (OpenRLHF's ``_critic``)."""
+
+_LARGEST_STATE = 2**28
+"""Bytes of a trainer_state.json that is asked for its step."""
 
 
-@reader("checkpoint-*", "checkpoint_*", "global_step*", "Steps_*", "step_*", "iter_*", folder=True)
+@reader(
+    "checkpoint[-_]*",
+    "global_step*",
+    "best_global_step*",
+    "Steps_*",
+    "iter_*",
+    "tmp_step_*",
+    "step[-_0-9]*",
+    "epoch[-_0-9]*",
+    "slice_*",
+    "*[-_]step=*",
+    "*[-_]step[-_][0-9]*",
+    "*[-_]iter[-_][0-9]*",
+    "ckpt*[0-9]",
+    *(
+        f"{word}{tail}"
+        for word in ("final", "last", "best")
+        for tail in ("", "[-_]model", "[-_]checkpoint", "[-_]ckpt", "[-_]policy")
+    ),
+    "actor",
+    "actor_ema",
+    "critic",
+    folder=True,
+)
 def checkpoints(path: Path) -> Iterator[Item]:
-    """Yield the folder as a checkpoint; no tensor is loaded.
+    """Yield the checkpoints of a folder, one a model: its policy, and its critic if it has one.
 
-    Loadable means: weights that are whole (every shard that an index names, each as long as its
-    own header says). Complete means: loadable, a trainer_state.json, and no file of zero bytes.
-    Missing optimizer state does not make it incomplete: the weights can be gone back to. Links
-    count as present and are not opened.
+    No tensor is loaded and no pickle opened. Complete means: everything that the layout promises is
+    there (each shard that an index names, as long as its own header says; each rank's part; in
+    Hugging Face's ``checkpoint-N`` a trainer_state.json) and no file is empty. Missing optimizer
+    state does not make a checkpoint incomplete: its weights can be gone back to. Loadable means
+    that transformers reads the folder ``path`` as it is; ``convert`` is the command that makes such
+    a folder where it does not. Links count as present and are not opened.
+
+    A folder whose name gives no step ("final", "best", "epoch_2") has the ``global_step`` of the
+    trainer_state.json inside it; without one it is told of and left out.
     """
-    match = _STEP.fullmatch(path.name)
-    if match is None:
+    named = _named(path.name)
+    if named is None:
         return
-    files = {clean(file.name): file for file in path.iterdir() if file.is_file()}
-    empty = {name for name, file in files.items() if not file.stat().st_size}
-    missing = [f"{name} is empty" for name in sorted(empty) if _is_weights(name)]
-    form = next(
-        (form for form, globs in _WEIGHTS.items() if any(any(path.glob(glob)) for glob in globs)),
-        "unknown",
+    name, match = named
+    found = list(_models(path, _OWNERS.get(path.parent.name, name.role)))
+    if not name.sure and not any(layout.format != "unknown" for _, _, layout in found):
+        return
+    groups: Mapping[str, str | None] = match.groupdict()
+    step, epoch = groups.get("step"), groups.get("epoch")
+    count = int(step) if step is not None else _global_step(path)
+    if count is None:
+        yield Note(path.name, "holds weights, but nothing says of which step; no checkpoint")
+        return
+    for label, role, layout in found:
+        missing = [*([name.fault] if name.fault else []), *layout.missing]
+        if label == path.name and re.fullmatch(r"checkpoint-\d+", label):
+            missing.extend(
+                [] if "trainer_state.json" in layout.files else ["no trainer_state.json"]
+            )
+        yield Checkpoint(
+            step=count,
+            path=str(layout.path),
+            name=label,
+            epoch=None if epoch is None else float(epoch),
+            role=role,
+            format=layout.format,
+            complete=not missing,
+            loadable=layout.loadable,
+            convert=None if layout.loadable or not layout.whole else _command(layout),
+            missing=tuple(missing),
+        )
+        if missing:
+            yield Note(label, f"incomplete checkpoint: {', '.join(missing)}")
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Say whether a folder is a checkpoint: by its name, or by its name and what it holds.
+
+    ``final`` may be a model or the name of an experiment; it is a checkpoint where weights lie in
+    it. A name that only checkpoints have is enough. OSError is raised where it cannot be listed.
+    """
+    named = _named(folder.name)
+    if named is None:
+        return False
+    return named[0].sure or any(
+        layout.format != "unknown" for _, _, layout in _models(folder, "policy")
     )
-    weights = [file for name, file in sorted(files.items()) if _is_weights(name)]
-    if not weights:
-        missing.append("no weights")
-    for file in weights:
-        if file.suffix == ".safetensors" and file.stat().st_size and not file.is_symlink():
-            fault = _safetensors_fault(file)
-            if fault:
-                missing.append(f"{file.name} {fault}")
-    for name, file in sorted(files.items()):
-        if name.endswith(".index.json") and not file.is_symlink():
-            shards = _shards(file)
-            if shards is None:
-                missing.append(f"{name} is damaged")
-            else:
-                missing.extend(f"no {shard}" for shard in sorted(shards - set(files)))
-    loadable = bool(weights) and not missing
-    missing.extend(f"{name} is empty" for name in sorted(empty) if not _is_weights(name))
-    if "trainer_state.json" not in files:
-        missing.append("no trainer_state.json")
-    yield Checkpoint(
-        step=int(match.group(1)),
-        path=str(path),
-        name=path.name,
-        format=form,
-        complete=not missing,
-        loadable=loadable,
-        missing=tuple(missing),
-    )
-    if missing:
-        yield Note(path.name, f"incomplete checkpoint: {', '.join(missing)}")
 
 
-def _is_weights(name: str) -> bool:
-    return name.endswith((".safetensors", ".bin", ".pt")) and name.startswith(
-        ("model", "adapter_model", "pytorch_model")
-    )
+def _named(text: str) -> tuple[_Name, re.Match[str]] | None:
+    for name in _NAMES:
+        match = name.pattern.fullmatch(text)
+        if match:
+            return name, match
+    return None
 
 
-def _safetensors_fault(file: Path) -> str | None:
-    """Compare a file's size with its header: 8 bytes of length, JSON, then the tensors."""
-    size = file.stat().st_size
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        if size < 8 or length > min(_LARGEST_HEADER, size - 8):
-            return "is cut or no safetensors file"
-        try:
-            header = orjson.loads(opened.read(length))
-            ends = [
-                entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"
-            ]
-        except (orjson.JSONDecodeError, AttributeError, KeyError, IndexError, TypeError):
-            return "has a damaged header"
-    if not all(isinstance(end, int) for end in ends):
-        return "has a damaged header"
-    expected = 8 + length + max(ends, default=0)
-    return None if size >= expected else f"is cut: {size} of {expected} bytes"
+def _models(path: Path, role: str) -> Iterator[tuple[str, str, Layout]]:
+    """Yield name, role and layout of each model in a checkpoint; of an empty one its own."""
+    own = inspect(path)
+    if own.format == "unknown":
+        parts = [
+            (f"{path.name}/{part}", kind if role == "policy" else role, inspect(path / part))
+            for part, kind in _PARTS.items()
+            if part in own.folders
+        ]
+        known = [item for item in parts if item[2].format != "unknown"]
+        if known:
+            yield from known
+            return
+    yield path.name, role, own
 
 
-def _shards(index: Path) -> set[str] | None:
-    try:
-        record = loads(index.read_bytes())
-        weight_map = record["weight_map"] if isinstance(record, dict) else None
-    except (ValueError, KeyError):
+def _command(layout: Layout) -> str | None:
+    """Return the command that makes a folder for transformers, with the paths filled in."""
+    if layout.convert is None:
         return None
-    return (
-        {clean(str(name)) for name in weight_map.values()} if isinstance(weight_map, dict) else None
-    )
+    places = {key: shlex.quote(str(place)) for key, place in layout.places.items()}
+    return layout.convert.format(**places)
+
+
+def _global_step(path: Path) -> int | None:
+    """Return the step that a folder's trainer_state.json tells, even where that is cut."""
+    state = path / "trainer_state.json"
+    if not regular(state) or state.stat().st_size > _LARGEST_STATE:
+        return None
+    text = state.read_bytes()
+    try:
+        record = loads(text)
+    except ValueError:
+        record = numbers_before(text, "log_history", ("global_step",))
+    return whole(number(record.get("global_step"))) if isinstance(record, dict) else None

@@ -1,12 +1,13 @@
 import json
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlhfdoctor.model import Checkpoint
-from rlhfdoctor.readers.checkpoints import checkpoints
+from rlhfdoctor.readers.checkpoints import checkpoints, is_checkpoint
 from tests.builders import FIXTURES
 from tests.readers.helpers import read, write
 
@@ -272,7 +273,6 @@ def test_names_that_are_checkpoints(tmp_path: Path, name: str, step: int) -> Non
 @pytest.mark.parametrize(
     "name",
     [
-        "checkpoint-best",
         "checkpoint-1234567890123456",
         "checkpoint-",
         "checkpoint-7-merged",
@@ -284,8 +284,9 @@ def test_names_that_are_checkpoints(tmp_path: Path, name: str, step: int) -> Non
         "checkpoints",
         "step_by_step",
         "iter_",
-        "epoch_3",
-        "final",
+        "final_report",
+        "epochs",
+        "stepwise",
     ],
 )
 def test_names_that_are_no_checkpoints(tmp_path: Path, name: str) -> None:
@@ -315,3 +316,279 @@ def test_real_checkpoints(run: str, name: str, missing: tuple[str, ...]) -> None
     found = read(checkpoints, FIXTURES / run / name).checkpoints[0]
     assert found.missing == missing
     assert found.complete is (missing == ())
+
+
+STATES = {"mp_rank_00_model_states.pt": "x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "expected"),
+    [
+        pytest.param(
+            "checkpoint-7",
+            {"pytorch_model_fsdp_0/.metadata": "x", "pytorch_model_fsdp_0/__0_0.distcp": "x"},
+            ("fsdp_dcp", (), "accelerate merge-weights {}/pytorch_model_fsdp_0 {}-merged"),
+            id="FSDP in parts",
+        ),
+        pytest.param(
+            "checkpoint-7",
+            {
+                "config.json": "{}",
+                "pytorch_model_fsdp_0/.metadata": "x",
+                "pytorch_model_fsdp_0/__0_0.distcp": "x",
+            },
+            ("fsdp_dcp", (), "accelerate merge-weights {}/pytorch_model_fsdp_0 {}"),
+            id="FSDP in parts beside their configuration",
+        ),
+        pytest.param(
+            "checkpoint-7",
+            {"pytorch_model_fsdp_0/__0_0.distcp": "x", "pytorch_model_fsdp_0/__2_0.distcp": ""},
+            (
+                "fsdp_dcp",
+                (
+                    "no pytorch_model_fsdp_0/.metadata, which is written last",
+                    "no part of rank 1 of 3",
+                    "pytorch_model_fsdp_0/__2_0.distcp is empty",
+                ),
+                None,
+            ),
+            id="FSDP without a rank",
+        ),
+        pytest.param(
+            "checkpoint-7",
+            {"pytorch_model_fsdp.bin": "x"},
+            ("fsdp_bin", (), "ln -s pytorch_model_fsdp.bin {}/pytorch_model.bin"),
+            id="FSDP in one file",
+        ),
+        pytest.param(
+            "checkpoint-7",
+            {
+                "latest": "global_step7",
+                "zero_to_fp32.py": "raise SystemExit",
+                "global_step7/zero_pp_rank_0_mp_rank_00_model_states.pt": "x",
+                "global_step7/zero_pp_rank_1_mp_rank_00_model_states.pt": "x",
+                "global_step7/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt": "x",
+            },
+            (
+                "deepspeed_zero",
+                (),
+                "python -m deepspeed.utils.zero_to_fp32 {} {}-merged --tag global_step7",
+            ),
+            id="ZeRO-3; the script in the folder is not what is suggested",
+        ),
+        pytest.param(
+            "checkpoint-7",
+            {
+                "global_step7/zero_pp_rank_0_mp_rank_00_model_states.pt": "x",
+                "global_step7/zero_pp_rank_1_mp_rank_00_optim_states.pt": "x",
+            },
+            ("deepspeed_zero", ("no model states of rank 1 of 2",), None),
+            id="ZeRO-3 without a rank's weights",
+        ),
+        pytest.param(
+            "global_step_7",
+            {"model_world_size_2_rank_0.pt": "x", "model_world_size_2_rank_1.pt": "x"},
+            (
+                "fsdp_rank_pt",
+                (),
+                "python -m verl.model_merger merge --backend fsdp --local_dir {} "
+                "--target_dir {}-merged",
+            ),
+            id="verl, one file a rank",
+        ),
+        pytest.param(
+            "global_step_7",
+            {"model_world_size_4_rank_0.pt": "x", "model_world_size_4_rank_2.pt": ""},
+            (
+                "fsdp_rank_pt",
+                ("no rank 1, 3 of 4", "model_world_size_4_rank_2.pt is empty"),
+                None,
+            ),
+            id="verl without two ranks",
+        ),
+        pytest.param(
+            "global_step_7",
+            {"dist_ckpt/.metadata": "x", "dist_ckpt/__0_0.distcp": "x"},
+            (
+                "megatron_dist",
+                (),
+                "python -m verl.model_merger merge --backend megatron --local_dir {} "
+                "--target_dir {}-merged",
+            ),
+            id="verl on Megatron",
+        ),
+        pytest.param(
+            "global_step_7",
+            {"model/dist_ckpt/.metadata": "x", "model/dist_ckpt/__0_0.distcp": "x"},
+            ("megatron_dist", ("no ckpt_contents.json, which is written last",), None),
+            id="verl on Megatron, unfinished",
+        ),
+        pytest.param(
+            "iter_0000007",
+            {"common.pt": "x", ".metadata": "x", "__0_0.distcp": "x"},
+            ("megatron_dist", (), None),
+            id="Megatron in parts",
+        ),
+        pytest.param(
+            "iter_0000007",
+            {"mp_rank_00/model_optim_rng.pt": "x", "mp_rank_01/other": "x"},
+            ("megatron_dist", ("no weights in mp_rank_01",), None),
+            id="Megatron without a rank's weights",
+        ),
+        pytest.param(
+            "megatron_gpt-step=7-consumed_samples=64-epoch=0",
+            {"model_weights/metadata.json": "{}"},
+            ("nemo", (), None),
+            id="NeMo-Aligner",
+        ),
+        pytest.param(
+            "tmp_step_7",
+            {"policy/weights/.metadata": "x", "policy/weights/__0_0.distcp": "x"},
+            ("fsdp_dcp", ("tmp_: the save was not finished",), None),
+            id="NeMo-RL, unfinished",
+        ),
+    ],
+)
+def test_layouts_that_transformers_does_not_read(
+    tmp_path: Path,
+    name: str,
+    files: dict[str, str],
+    expected: tuple[str, tuple[str, ...], str | None],
+) -> None:
+    folder = tmp_path / "a run" / name
+    trained = {"trainer_state.json": "{}"} if name.startswith("checkpoint-") else {}
+    for file, content in {**files, **trained}.items():
+        write(folder / file, content)
+    (found,) = read(checkpoints, folder).checkpoints
+    form, missing, command = expected
+    assert (found.step, found.format, found.missing, found.loadable) == (7, form, missing, False)
+    assert found.complete is not bool(missing)
+    if command is None:
+        assert (found.convert is None) or missing == ("tmp_: the save was not finished",)
+    else:
+        assert found.convert is not None
+        assert found.convert.replace("'", "") == command.replace("{}", str(folder))
+        assert "'" in found.convert, "a path with a blank in it is quoted"
+
+
+def entries(tmp_path: Path, name: str, files: Mapping[str, str | bytes]) -> list[Checkpoint]:
+    for file, content in files.items():
+        write(tmp_path / name / file, content)
+    return read(checkpoints, tmp_path / name).checkpoints
+
+
+def test_actor_and_critic_are_two_checkpoints(tmp_path: Path) -> None:
+    found = entries(
+        tmp_path,
+        "global_step_10",
+        {
+            "actor/model_world_size_1_rank_0.pt": "x",
+            "actor/huggingface/config.json": "{}",
+            "critic/model_world_size_1_rank_0.pt": "x",
+            "data.pt": "x",
+        },
+    )
+    assert [(item.name, item.role, item.step, item.complete) for item in found] == [
+        ("global_step_10/actor", "policy", 10, True),
+        ("global_step_10/critic", "critic", 10, True),
+    ]
+    assert [Path(item.path).name for item in found] == ["actor", "critic"]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "label"),
+    [
+        pytest.param("global_step_10", "actor/huggingface", "global_step_10/actor", id="verl"),
+        pytest.param("checkpoint_10", "hf_model", "checkpoint_10", id="trlX"),
+        pytest.param("step_10", "policy/weights", "step_10/policy", id="NeMo-RL"),
+    ],
+)
+def test_weights_in_a_folder_of_their_own(
+    tmp_path: Path, name: str, place: str, label: str
+) -> None:
+    trainer = {"pytorch_model.bin": "x"} if name == "checkpoint_10" else {}
+    found = entries(tmp_path, name, {f"{place}/model.safetensors": tensors(), **trainer})
+    assert [(item.name, item.format, item.loadable, item.convert) for item in found] == [
+        (label, "safetensors", True, None)
+    ]
+    assert found[0].path == str(tmp_path / name / place)
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "step", "epoch"),
+    [
+        ("best_global_step12", "best", 12, None),
+        ("global_step12_hf", "policy", 12, None),
+        ("epoch1epochstep2globalstep30", "policy", 30, 1.0),
+        ("slice_12", "policy", 12, None),
+        ("step60", "policy", 60, None),
+        ("step-60", "policy", 60, None),
+        ("ckpt-80", "policy", 80, None),
+        ("ckpt_step_80", "policy", 80, None),
+        ("model_step_80", "policy", 80, None),
+        ("epoch_2", "policy", 5, 2.0),
+        ("final", "final", 5, None),
+        ("final_model", "final", 5, None),
+        ("best_model", "best", 5, None),
+        ("best_checkpoint", "best", 5, None),
+        ("checkpoint-best", "best", 5, None),
+        ("slice_end", "policy", 5, None),
+        ("actor", "policy", 5, None),
+        ("critic", "critic", 5, None),
+        ("actor_ema", "ema", 5, None),
+    ],
+)
+def test_names_roles_and_steps(
+    tmp_path: Path, name: str, role: str, step: int, epoch: float | None
+) -> None:
+    state = '{"global_step": 5, "log_history": []}'
+    (found,) = entries(
+        tmp_path, name, {"model.safetensors": tensors(), "trainer_state.json": state}
+    )
+    assert (found.role, found.step, found.epoch) == (role, step, epoch)
+    assert found.loadable
+    assert checkpoints.claims(name, b"")
+    assert is_checkpoint(tmp_path / name)
+
+
+def test_the_folder_around_tells_the_role(tmp_path: Path) -> None:
+    for place, role in (("_actor", "policy"), ("_critic", "critic")):
+        (found,) = entries(tmp_path / place, "global_step10", STATES)
+        assert (found.role, found.format, found.complete) == (role, "deepspeed_zero", True)
+
+
+@pytest.mark.parametrize(
+    "state", [None, "{}", '{"global_step": "x"}', "[", '{"global_step": 1.5}', "[]"]
+)
+def test_weights_without_a_step_are_told_of(tmp_path: Path, state: str | None) -> None:
+    write(tmp_path / "final" / "model.safetensors", tensors())
+    if state is not None:
+        write(tmp_path / "final" / "trainer_state.json", state)
+    found = read(checkpoints, tmp_path / "final")
+    assert found.checkpoints == []
+    assert found.told == "final: holds weights, but nothing says of which step; no checkpoint"
+
+
+@pytest.mark.parametrize("name", ["final", "best", "step_3", "epoch_2", "actor"])
+def test_a_folder_that_may_be_anything_is_a_checkpoint_by_its_weights(
+    tmp_path: Path, name: str
+) -> None:
+    write(tmp_path / name / "traces.jsonl", "{}")
+    found = read(checkpoints, tmp_path / name)
+    assert (found.checkpoints, found.notes) == ([], [])
+    assert not is_checkpoint(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"model_world_size_999999_rank_0.pt": "x"}, id="a million ranks"),
+        pytest.param({"__999999_0.distcp": "x", ".metadata": "x"}, id="a million parts"),
+    ],
+)
+def test_names_that_promise_a_million_files_are_told_of_shortly(
+    tmp_path: Path, files: dict[str, str | bytes]
+) -> None:
+    (found,) = entries(tmp_path, "global_step_1", files)
+    assert not found.complete
+    assert len(", ".join(found.missing)) < 200

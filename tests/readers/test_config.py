@@ -1,13 +1,14 @@
 import json
-import math
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rlhfdoctor.model import Location
+from rlhfdoctor.model import Note, Setting
 from rlhfdoctor.readers.config import config
-from rlhfdoctor.vocabulary import ALGORITHMS, SETTINGS
 from tests.readers.helpers import Read, read, write
 
 
@@ -17,29 +18,6 @@ def of(tmp_path: Path, record: Any) -> Read:
 
 def values(found: Read) -> dict[str, object]:
     return {setting.name: setting.value for setting in found.settings}
-
-
-@pytest.mark.parametrize(
-    ("name", "alias"),
-    [
-        pytest.param(name, alias, id=f"{alias} is {name}")
-        for name, aliases in SETTINGS.items()
-        for alias in aliases
-        if name != "algorithm"
-    ],
-)
-def test_every_alias_is_read_and_located(tmp_path: Path, name: str, alias: str) -> None:
-    found = of(tmp_path, {alias: 3, "unrelated": 4})
-    assert values(found) == {name: 3}
-    assert found.settings[0].where == Location("run_config.json", key=alias)
-    assert found.notes == []
-
-
-@pytest.mark.parametrize("alias", SETTINGS["algorithm"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_the_algorithm_in_any_case(tmp_path: Path, alias: str, algorithm: str) -> None:
-    for written in (algorithm, algorithm.lower(), f"{algorithm}Trainer"):
-        assert values(of(tmp_path, {alias: written})) == {"algorithm": algorithm}
 
 
 @pytest.mark.parametrize(
@@ -69,36 +47,6 @@ def test_a_value_that_is_an_algorithm_tells_it(tmp_path: Path, record: Any, key:
 )
 def test_no_algorithm_is_told(tmp_path: Path, record: Any) -> None:
     assert values(of(tmp_path, record)) == {}
-
-
-def test_the_first_alias_wins_and_null_is_passed_over(tmp_path: Path) -> None:
-    assert values(of(tmp_path, {"lr": 1, "learning_rate": 2})) == {"learning_rate": 2}
-    assert values(of(tmp_path, {"lr": 1, "learning_rate": None})) == {"learning_rate": 1}
-
-
-@pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        pytest.param({"max_steps": -1}, {}, id="minus one plans nothing"),
-        pytest.param({"max_steps": 0}, {}, id="zero plans nothing"),
-        pytest.param({"max_steps": True}, {}, id="true plans nothing"),
-        pytest.param({"max_steps": "100"}, {}, id="a text plans nothing"),
-        pytest.param({"max_steps": -1, "steps": 5}, {"planned_steps": 5}, id="the next alias does"),
-        pytest.param({"num_train_epochs": 0.5}, {"planned_epochs": 0.5}, id="half an epoch"),
-        pytest.param({"beta": 0}, {"kl_coef": 0}, id="a coefficient of zero is known"),
-        pytest.param({"ref_model": "../base"}, {"reference_model": "../base"}, id="a text"),
-        pytest.param({"seed": [1]}, {}, id="a list is no value"),
-        pytest.param({}, {}, id="an empty table"),
-        pytest.param({"ref_model": "a\ud800b"}, {"reference_model": "a\ufffdb"}, id="a surrogate"),
-        pytest.param({"seed": 2**53}, {"seed": 2.0**53}, id="a number that no float counts"),
-        pytest.param({"seed": 10**400}, {"seed": math.inf}, id="a number beyond any float"),
-        pytest.param({"seed": 10**30}, {"seed": 1e30}, id="a number beyond 64 bits"),
-        pytest.param({"max_steps": math.nan}, {}, id="NaN plans nothing"),
-        pytest.param({"beta": math.inf}, {"kl_coef": math.inf}, id="infinity stays infinite"),
-    ],
-)
-def test_values(tmp_path: Path, record: Any, expected: dict[str, object]) -> None:
-    assert values(of(tmp_path, record)) == expected
 
 
 def test_a_table_a_thousand_deep_is_no_value(tmp_path: Path) -> None:
@@ -133,8 +81,147 @@ def test_what_cannot_be_read_is_a_note(tmp_path: Path, text: str | bytes, told: 
 
 
 @pytest.mark.parametrize(
-    ("name", "claimed"),
-    [("run_config.json", True), ("args.json", True), ("config.json", False), ("x.json", False)],
+    ("name", "text", "expected"),
+    [
+        pytest.param(
+            "config.yaml",
+            "wandb_version: 1\n_wandb:\n  value: {seed: 9}\n"
+            "learning_rate:\n  desc: null\n  value: 1e-6\nargs:\n  value:\n    seed: 3\n",
+            {"learning_rate": 1e-6, "seed": 3},
+            id="wandb's table of values",
+        ),
+        pytest.param(
+            "wandb-metadata.json",
+            '{"program": "/x/openrlhf/cli/train_ppo.py", "gpu_count": 8,'
+            ' "args": ["--actor_learning_rate", "5e-7", "--bf16"]}',
+            {"gpus": 8, "learning_rate": 5e-7, "dtype": "bfloat16", "framework": "OpenRLHF"},
+            id="wandb's metadata",
+        ),
+        pytest.param(
+            "overrides.yaml",
+            "- algorithm.adv_estimator=grpo\n- +trainer.nnodes=2\n- trainer.n_gpus_per_node=8\n",
+            {"algorithm": "GRPO", "gpus": 16},
+            id="hydra's overrides",
+        ),
+        pytest.param(
+            "config.yaml",
+            "actor_rollout_ref:\n  actor:\n    optim:\n      lr: 1e-06\n",
+            {"learning_rate": 1e-6, "framework": "verl"},
+            id="hydra's whole configuration",
+        ),
+        pytest.param(
+            "my_dpo.yaml",
+            "stage: dpo\npref_beta: 0.1\nfinetuning_type: lora\nlearning_rate: 5.0e-6\n",
+            {
+                "algorithm": "DPO",
+                "kl_coef": 0.1,
+                "learning_rate": 5e-6,
+                "framework": "LLaMA-Factory",
+            },
+            id="LLaMA-Factory's YAML",
+        ),
+        pytest.param(
+            "adapter_config.json",
+            '{"base_model_name_or_path": "org/base", "r": 16, "peft_type": "LORA"}',
+            {"model": "org/base", "lora_rank": 16},
+            id="an adapter's configuration",
+        ),
+        pytest.param(
+            "hparams.yaml",
+            "lr: 0.1\nhook: !!python/object/apply:os.system ['echo']\nt: !!python/tuple [1, 2]\n",
+            {"learning_rate": 0.1},
+            id="tags that name code are plain data",
+        ),
+    ],
 )
-def test_claims(name: str, claimed: bool) -> None:
-    assert config.claims(name, b"{}") is claimed
+def test_formats(tmp_path: Path, name: str, text: str, expected: dict[str, object]) -> None:
+    found = read(config, write(tmp_path / name, text))
+    assert values(found) == expected
+    assert found.notes == []
+    assert config.claims(name, text.encode())
+
+
+def multiplied(levels: int, times: int) -> str:
+    """Return tables of which each holds the one before so many times."""
+    text = "t0: &t0 {x: 1}\n"
+    for level in range(1, levels + 1):
+        parts = ", ".join(f"k{part}: *t{level - 1}" for part in range(times))
+        text += f"t{level}: &t{level} {{{parts}}}\n"
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(multiplied(11, 10), "repeats parts of itself", id="a bomb of aliases"),
+        pytest.param(
+            "a: &a {x: 1}\nb:\n  <<: [" + "*a, " * 20 + "*a]\n",
+            "repeats parts of itself",
+            id="a bomb of merges",
+        ),
+        pytest.param("[" * 100_000, "nest", id="100,000 brackets"),
+        pytest.param("[" * 100 + "]" * 100, "nested too deeply", id="100 brackets"),
+        pytest.param("a: b: c", "no valid YAML", id="no YAML"),
+        pytest.param("a: " + "1:" * 1000 + "1", "endless digits", id="a number in base 60"),
+        pytest.param("seed: !!int x", "invalid literal", id="a number that is none"),
+        pytest.param("seed: '\x01", "no valid YAML", id="a control character"),
+        pytest.param("? [a]\n: b", "no valid YAML", id="a list for a key"),
+        pytest.param(b"\xff\xfe\x00", "no valid YAML", id="bytes that are no text"),
+        pytest.param("&a [*a]", "is no table", id="a list that holds itself"),
+        pytest.param("x" * (2**20 + 1), "is longer than", id="a file that is too long"),
+    ],
+)
+def test_hostile_yaml_is_a_note(tmp_path: Path, text: str | bytes, told: str) -> None:
+    found = read(config, write(tmp_path / "config.yaml", text))
+    assert found.settings == []
+    assert told in found.told
+
+
+def test_aliases_that_multiply_within_the_limit_are_cut_off(tmp_path: Path) -> None:
+    found = read(config, write(tmp_path / "config.yaml", "seed: 7\n" + multiplied(12, 8)))
+    assert values(found) == {"seed": 7}
+    assert "more than 20000 values" in found.told
+
+
+def test_a_pickle_is_told_of_and_not_opened(tmp_path: Path) -> None:
+    found = read(config, tmp_path / "training_args.bin")
+    assert found.told == "training_args.bin: is a pickle, which could run code; not read"
+
+
+@given(st.integers(0, 400), st.binary(max_size=3))
+def test_damage_is_never_a_traceback(place: int, bytes_: bytes) -> None:
+    text = b"stage: dpo\nlr: &a 1e-6\nb: {<<: {x: 1}, y: *a}\nz: [1, 'two', 2020-01-01]\n" * 3
+    with TemporaryDirectory() as folder:
+        for name in ("config.yaml", "args.json"):
+            damaged = text[:place] + bytes_ + text[place + len(bytes_) :]
+            for item in config.read(write(Path(folder) / name, damaged)):
+                assert isinstance(item, Setting | Note)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "claimed"),
+    [
+        pytest.param("run_config.json", "{}", True, id="the run's own"),
+        pytest.param("args.json", "{}", True, id="a launcher's arguments"),
+        pytest.param("training_config.json", '{"lr": 1}', True, id="any configuration"),
+        pytest.param("x.json", '{"learning_rate": 1}', False, id="any other JSON"),
+        pytest.param("config.json", '{"architectures": ["X"]}', False, id="a model's shape"),
+        pytest.param("config.json", '{"model_type": "x"}', False, id="a model's type"),
+        pytest.param(
+            "generation_config.json",
+            '{"temperature": 0.6, "transformers_version": "4.57"}',
+            False,
+            id="how a model likes to be sampled",
+        ),
+        pytest.param("tokenizer_config.json", '{"tokenizer_class": 1}', False, id="a tokenizer"),
+        pytest.param("recipe.yml", "x: 1\nlearning_rate: 1\n", True, id="a training recipe"),
+        pytest.param("environment.yml", "name: x\ndependencies:\n", False, id="other YAML"),
+    ],
+)
+def test_claims(name: str, head: str, claimed: bool) -> None:
+    assert config.claims(name, head.encode()) is claimed
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", "config.yml"])
+def test_the_name_of_a_yaml_promises_no_log(name: str) -> None:
+    assert not config.promises(name)

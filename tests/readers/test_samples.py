@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlhfdoctor.model import Sample
 from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS
+from rlhfdoctor.readers._samples import samples_of
 from rlhfdoctor.readers.samples import read_samples, samples
 from tests.builders import write_jsonl
 from tests.readers.helpers import Read, read, sort, write
@@ -169,11 +172,242 @@ def test_lists_of_the_wrong_shape_are_left_out_and_noted(
     )
 
 
-@pytest.mark.parametrize("key", ["prompt", "chosen"])
-def test_a_conversation_is_noted_as_not_understood(tmp_path: Path, key: str) -> None:
-    found = of(tmp_path, {"response": "a", key: [{"role": "user", "content": "b"}]})
-    assert getattr(found.samples[0], key) is None
-    assert f"{key}: has an unexpected shape in 1 records" in found.told
+USER = {"role": "user", "content": "q"}
+FIRST = {"role": "assistant", "content": "hello"}
+LAST = {"role": "assistant", "content": [{"type": "text", "text": "h"}, {"text": "i"}, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        pytest.param({"completion": [FIRST]}, (None, "hello", None, None), id="one answer"),
+        pytest.param({"prompt": [USER], "completion": [LAST]}, ("q", "hi", None, None), id="parts"),
+        pytest.param(
+            {"completion": [USER, FIRST, USER, LAST]},
+            ("user: q\nassistant: hello\nuser: q", "hi", None, None),
+            id="several turns",
+        ),
+        pytest.param(
+            {"chosen": [USER, FIRST], "rejected": [USER, LAST]},
+            ("q", None, "hello", "hi"),
+            id="a pair with its prompt inside",
+        ),
+        pytest.param({"messages": [USER, FIRST]}, ("q", "hello", None, None), id="messages"),
+        pytest.param({"output": {"content": "hi"}}, (None, "hi", None, None), id="one message"),
+        pytest.param({"content": ["q", "hi"]}, ("q", "hi", None, None), id="NeMo-RL's list"),
+    ],
+)
+def test_conversations(
+    tmp_path: Path, record: dict[str, Any], expected: tuple[str | None, ...]
+) -> None:
+    found = of(tmp_path, record).samples[0]
+    assert (found.prompt, found.response, found.chosen, found.rejected) == expected
+
+
+def test_conversations_are_told_of_once(tmp_path: Path) -> None:
+    found = of(tmp_path, *[{"prompt": [USER], "response": "a"}] * 3)
+    assert found.told == (
+        "samples.jsonl: 3 conversations: the last answer is the response; "
+        "the prompts carry no chat template"
+    )
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        pytest.param([USER], id="nobody answered"),
+        pytest.param([{"role": "assistant"}], id="a message without content"),
+        pytest.param([{"role": "assistant", "content": 3}], id="a number for content"),
+        pytest.param([3], id="a number"),
+    ],
+)
+def test_conversations_without_an_answer_hold_no_response(tmp_path: Path, chat: Any) -> None:
+    found = of(tmp_path, {"completion": chat}, {"completion": "a"})
+    assert [item.response for item in found.samples] == ["a"]
+    assert "1 records hold no response" in found.told
+
+
+def test_prompt_and_response_in_one_text_are_told_of(tmp_path: Path) -> None:
+    found = of(tmp_path, {"content": "q a", "rewards": 1.0})
+    assert (found.samples[0].response, found.samples[0].reward) == ("q a", 1.0)
+    assert "1 responses hold their prompt" in found.told
+
+
+def test_a_mask_tells_prompt_response_and_padding_apart(tmp_path: Path) -> None:
+    found = of(
+        tmp_path,
+        {
+            "content": "x",
+            "token_ids": [1, 2, 3, 4, 0],
+            "token_loss_mask": [0, 0, 1, 1, 0],
+            "generation_logprobs": [0, 0, -1, -2, 0],
+        },
+        {"content": "x", "token_ids": [1, 2, 3], "token_loss_mask": [1, 0, 1]},
+    )
+    first, second = found.samples
+    assert (first.prompt_ids, first.token_ids, first.logprobs) == ((1, 2), (3, 4), (-1.0, -2.0))
+    assert (second.prompt_ids, second.token_ids) == (None, None)
+    assert "token_loss_mask: has an unexpected shape in 1 records" in found.told
+
+
+def test_a_line_of_nemo_rl_is_a_batch_of_one(tmp_path: Path) -> None:
+    line = {
+        "content": [["q", "hi"]],
+        "rewards": [0.5],
+        "generation_logprobs": [[0.0, -1.0]],
+        "input_lengths": [2],
+        "idx": 0,
+    }
+    masked = {**line, "token_ids": [[7, 8]], "token_loss_mask": [[0, 1]]}
+    found = of(tmp_path, line, masked, {"content": ["q hi"], "rewards": [1]})
+    assert [(x.prompt, x.response, x.reward) for x in found.samples] == [
+        ("q", "hi", 0.5),
+        ("q", "hi", 0.5),
+        (None, "q hi", 1.0),
+    ]
+    assert [(x.token_ids, x.logprobs) for x in found.samples[:2]] == [(None, None), ((8,), (-1.0,))]
+    assert "1 lists of log-probabilities span prompt and response" in found.told
+
+
+def test_a_batch_is_taken_apart(tmp_path: Path) -> None:
+    found = of(
+        tmp_path,
+        {
+            "step": 3,
+            "prompt": ["p", "q"],
+            "completion": ["a", "b"],
+            "advantages": [0.5, -0.5],
+            "Accuracy": [1, 0],
+            "entropy": [0.1, 0.2],
+        },
+    )
+    assert [(x.line, x.step, x.prompt, x.response, x.advantage) for x in found.samples] == [
+        (1, 3, "p", "a", 0.5),
+        (1, 3, "q", "b", -0.5),
+    ]
+    assert [x.reward_components for x in found.samples] == [{"Accuracy": 1.0}, {"Accuracy": 0.0}]
+    assert [x.reward for x in found.samples] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("record", "reward", "components"),
+    [
+        pytest.param(
+            {"reward": {"total": 3, "format": 1}}, 3.0, {"total": 3.0, "format": 1.0}, id="a table"
+        ),
+        pytest.param({"score": {"a": 1, "b": 2}}, None, {"a": 1.0, "b": 2.0}, id="no total"),
+        pytest.param(
+            {"reward": 2, "format_reward": 1}, 2.0, {"format_reward": 1.0}, id="beside the reward"
+        ),
+        pytest.param(
+            {"prompt": "p", "advantage": 1, "right": 1, "length": 9}, 1.0, {"right": 1.0}, id="TRL"
+        ),
+        pytest.param({"right": 1}, None, None, id="a number without an advantage"),
+    ],
+)
+def test_named_rewards(
+    tmp_path: Path, record: dict[str, Any], reward: float | None, components: Any
+) -> None:
+    found = one(tmp_path, **record)
+    assert (found.reward, found.reward_components) == (reward, components)
+
+
+@pytest.mark.parametrize(
+    ("record", "attribute", "expected"),
+    [
+        pytest.param({"finish_reason": "length"}, "truncated", True, id="stopped by length"),
+        pytest.param({"finish_reason": "stop"}, "truncated", False, id="stopped by itself"),
+        pytest.param({"task_id": "T/1"}, "group", "T/1", id="a task is a group"),
+        pytest.param({"head_version": 7}, "step", 7, id="the version of the weights"),
+        pytest.param({"raw_generation": "x"}, "response", "It.", id="response comes first"),
+    ],
+)
+def test_further_fields(
+    tmp_path: Path, record: dict[str, Any], attribute: str, expected: Any
+) -> None:
+    assert getattr(one(tmp_path, **record), attribute) == expected
+
+
+def test_token_ids_alone_are_a_sample(tmp_path: Path) -> None:
+    found = of(tmp_path, {"query_tensor": [1], "response_tensor": [2, 3]})
+    assert [(x.prompt_ids, x.token_ids, x.response) for x in found.samples] == [
+        ((1,), (2, 3), None)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "split"),
+    [
+        ("40.jsonl", 40, None),
+        ("train_data_step12.jsonl", 12, None),
+        ("val_data_step12.jsonl", 12, "eval"),
+        ("completions_00040.jsonl", 40, None),
+        ("samples.jsonl", None, None),
+        ("run7_generations.jsonl", None, None),
+    ],
+)
+def test_what_the_name_of_a_file_tells(
+    tmp_path: Path, name: str, step: int | None, split: str | None
+) -> None:
+    text = '{"response": "a"}\n{"response": "b", "step": 9, "split": "train"}\n'
+    found = read(samples, write(tmp_path / name, text)).samples
+    assert (found[0].step, found[0].split) == (step, split)
+    assert (found[1].step, found[1].split) == (9, "train")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param({"results": [{"output": "a"}, {"output": "b"}]}, id="a list under any key"),
+        pytest.param({"n": 2, "x": {"y": [{"output": "a"}, {"output": "b"}]}}, id="deeper down"),
+        pytest.param({"n": 2, "responses": ["a", "b"], "rate": 0.5}, id="a batch"),
+        pytest.param({"x": {"responses": ["a", "b"]}}, id="a batch deeper down"),
+        pytest.param({"outputs": [{"text": "a"}, {"text": "b"}]}, id="a batch of tables"),
+    ],
+)
+def test_one_object_around_samples(tmp_path: Path, record: dict[str, Any]) -> None:
+    for indent in (None, 1):
+        text = json.dumps(record, indent=indent)
+        found = read(samples, write(tmp_path / "my_results.json", text))
+        assert [sample.response for sample in found.samples] == ["a", "b"]
+        assert found.notes == []
+
+
+def test_lines_in_a_file_that_is_named_json(tmp_path: Path) -> None:
+    text = '{"response": "a"}\n{"response": "b"}\n'
+    found = read(samples, write(tmp_path / "x.json", text))
+    assert [sample.response for sample in found.samples] == ["a", "b"]
+
+
+def test_samples_beyond_the_limit_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlhfdoctor.readers._samples.MOST", 2)
+    found = of(tmp_path, *[{"response": "a"}] * 5)
+    assert len(found.samples) == 2
+    assert found.told == "samples.jsonl: 3 samples behind the first 2 were left out"
+    assert found.left_out == 3
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["completion", "chosen", "content", "role", "prompt", "reward", "x"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_record_is_a_traceback(record: Any) -> None:
+    found = sort(samples_of([(1, record)], "f"))
+    assert found.samples or found.left_out == 1
 
 
 def test_records_without_text_are_counted_and_located(tmp_path: Path) -> None:
@@ -228,12 +462,6 @@ def test_a_pair_needs_its_chosen_answer(tmp_path: Path) -> None:
     assert found.left_out == 1
 
 
-def test_a_response_that_is_a_conversation_is_noted(tmp_path: Path) -> None:
-    found = of(tmp_path, {"prompt": "p", "completion": [{"role": "assistant", "content": "hi"}]})
-    assert found.samples == []
-    assert found.told == "samples.jsonl: 1 records hold no response and were left out: 1"
-
-
 def test_an_unusual_field_names_the_response(tmp_path: Path) -> None:
     path = write_jsonl(
         tmp_path / "s.jsonl",
@@ -285,7 +513,8 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
         pytest.param("x.jsonl", '{"chosen": "a", "rejected": "b"}', True, id="a pair"),
         pytest.param("bad_samples_3.json", '[{"text": "a"}]', True, id="samples as an array"),
         pytest.param("dpo_pairs.json", '[{"chosen": "a"}]', True, id="pairs as an array"),
-        pytest.param("x.json", '[{"text": "a"}]', False, id="any other JSON"),
+        pytest.param("x.json", '[{"text": "a"}]', True, id="samples under any name"),
+        pytest.param("x.json", '{"a": [{"n": 1}]}', False, id="JSON without text"),
         pytest.param("x.jsonl", '{"step": 3, "kl": 1}', False, id="metrics"),
         pytest.param("x.jsonl", '{"response": 3}', False, id="a response that is a number"),
         pytest.param(
@@ -299,6 +528,10 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
             pytest.param("x.jsonl", f'{{"text": "a", "{key}": 1}}', False, id=f"a text and {key}")
             for key in ("loss", "train/loss", "grad_norm", "learning_rate", "lr")
         ),
+        pytest.param("x.jsonl", '{"content": "a", "rewards": 1}', True, id="content comes first"),
+        pytest.param("x.jsonl", '{"kl": 1, "content": "a"}', False, id="content beside numbers"),
+        pytest.param("x.json", '[{"response_tensor": [1]}]', True, id="token ids alone"),
+        pytest.param("x.jsonl", '{"messages": [{"role": "a"}]}', True, id="messages"),
         pytest.param("x.jsonl", "", False, id="an empty file"),
     ],
 )

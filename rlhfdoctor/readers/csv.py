@@ -1,0 +1,268 @@
+"""Tables as CSV or TSV: metrics, one row a step, or samples, one row a response."""
+
+from __future__ import annotations
+
+import csv as library
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+from rlhfdoctor.model import Note, Row
+from rlhfdoctor.readers import Item, reader
+from rlhfdoctor.readers._json import (
+    EPOCH_KEYS,
+    STEP_KEYS,
+    TEXT_KEYS,
+    loads,
+    number,
+    refusals,
+    row,
+    whole,
+)
+from rlhfdoctor.readers._open import bare, fault_of, opened
+from rlhfdoctor.readers._samples import PROMPT_KEYS, holds_text, samples_of, split_named, step_named
+
+MOST_ROWS = 2_000_000
+"""Rows of one file that are read."""
+
+LONGEST_FIELD = 2**24
+"""Characters of one field; an unclosed quote ends there."""
+
+_DELIMITERS = (",", ";", "\t", "|")
+_NO_NAMES = re.compile(r"(unnamed: ?\d+)?", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+_STEP_NAMES = re.compile(
+    r"(global|train(ing)?|optimi[sz]er|current)?[ _/.-]?(steps?|iter(ation)?s?|updates?)"
+)
+_TIDY = ("metric", "tag", "key", "name", "variable")
+_TENSORBOARD = ("wall time", "step", "value")
+_TAGGED = re.compile(r"(?:run-)?(.*?)-?tag-(.+)")
+_TAG_GROUPS = re.compile(
+    r"(train|objective|policy|loss|val|actor|critic|rewards?|completions|logps|logits|rollout"
+    r"|env|time|perf|training)_(?=[^_])"
+)
+_WANDB = re.compile(r"(.+?) - (.+?)(__MIN|__MAX)?", re.DOTALL)
+_LOGGED = re.compile(
+    r"(?i)^(step|steps|global_?step|iter(ation)?|update|epoch|wall time|train[/_](global_)?step"
+    r"|current_steps|training step|_step)$"
+)
+
+
+def _looks(head: bytes) -> bool:
+    """Say whether the first line names responses, or a step and other columns."""
+    if b"\x00" in head:
+        return False
+    text = head.decode("utf-8-sig", "replace")
+    try:
+        parsed = library.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+        names, first = next(parsed, []), next(parsed, [])
+    except library.Error:
+        return False
+    words = [name.strip() for name in names]
+    return len(words) > 1 and (_are_samples(words, first) or any(map(_LOGGED.match, words)))
+
+
+def _are_samples(names: Sequence[str], first: Sequence[str]) -> bool:
+    """Say whether a table holds samples: some text, and nothing that only a trainer logs."""
+    logged = {"loss", "train/loss", "train_loss", "grad_norm", "learning_rate", "lr"}
+    numeric = bool(first) and all(number(field) is not None for field in first)
+    return holds_text(names) and not numeric and not logged & set(names)
+
+
+@reader("?*.csv", "?*.tsv", looks=_looks)
+def csv(path: Path) -> Iterator[Item]:
+    """Yield samples where a column holds responses, and a row of metrics a line otherwise.
+
+    The delimiter is the one that the first line has most of; quoted fields may hold line breaks; a
+    decimal comma is understood where the delimiter is another. Understood are exports of
+    TensorBoard (``Wall time,Step,Value``; the tag stands in the file's name, where "/" became "_")
+    and wandb ("run - metric" columns), tables of (step, metric, value), and pandas' index column.
+    """
+    with _table(path) as (names, rest, fault):
+        first = next(rest, None)
+        lines = rest if first is None else chain((first,), rest)
+        if _are_samples(names, first[1] if first else ()):
+            stem = Path(bare(path.name)).stem
+            yield from samples_of(
+                ((line, _record(names, fields)) for line, fields in lines),
+                path.name,
+                named_step=step_named(stem),
+                named_split=split_named(stem),
+            )
+        else:
+            yield from _metrics(path, names, lines)
+        if text := fault():
+            yield Note(path.name, text, left_out=1)
+
+
+Lines = Iterator[tuple[int, list[str]]]
+
+
+@contextmanager
+def _table(path: Path) -> Iterator[tuple[list[str], Lines, Callable[[], str | None]]]:
+    """Open a table: its column names, its numbered lines, and what is wrong with its end."""
+    faults: list[str] = []
+
+    def numbered(rows: Iterator[list[str]], count: Callable[[], int]) -> Lines:
+        try:
+            for place, fields in enumerate(rows):
+                if place == MOST_ROWS:
+                    faults.append(f"has more than {MOST_ROWS} rows; the rest was not read")
+                    return
+                if any(fields):
+                    yield count(), fields
+        except (library.Error, OverflowError) as error:
+            faults.append(f"is cut or damaged at line {count()} ({error})")
+
+    library.field_size_limit(LONGEST_FIELD)
+    with opened(path) as file:
+        delimiter = _delimiter(file.peek(65536)[:65536].decode("utf-8-sig", "replace"))
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+        parsed = library.reader((line.replace("\x00", "") for line in text), delimiter=delimiter)
+        lines = numbered(parsed, lambda: parsed.line_num)
+        _, names = next(lines, (0, []))
+        yield (
+            [name.strip() for name in names],
+            lines,
+            lambda: (faults[0] if faults else None) or fault_of(file),
+        )
+        text.detach()
+
+
+def _delimiter(text: str) -> str:
+    first = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0])
+    return max(_DELIMITERS, key=first.count)
+
+
+def _record(names: Sequence[str], fields: Sequence[str]) -> dict[str, object]:
+    """Return a line as a sample's record: lists are parsed, an empty field is absent."""
+    found: dict[str, object] = {}
+    for name, field in zip(names, fields, strict=False):
+        if field == "" and not holds_text((name,)):
+            continue
+        found[name] = field
+        if field[:1] in "[{" and field[-1:] in "]}":
+            value = _parsed(field)
+            chat = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+            if chat or name not in (*TEXT_KEYS, *PROMPT_KEYS, "chosen", "rejected"):
+                found[name] = value
+        elif field.lower() in ("true", "false"):
+            found[name] = field.lower() == "true"
+    return found
+
+
+def _parsed(field: str) -> object:
+    try:
+        return loads(field.encode("utf-8", "replace"))
+    except ValueError:
+        return None
+
+
+def _metrics(path: Path, names: Sequence[str], lines: Lines) -> Iterator[Item]:
+    lowered = [name.lower() for name in names]
+    if len(names) < 2:
+        yield Note(path.name, "has no columns; nothing was read", unread=True)
+        return
+    if sorted(lowered) == sorted(_TENSORBOARD):
+        yield from _tensorboard(path, lowered, lines)
+        return
+    tidy = next((word for word in _TIDY if word in lowered), None)
+    if tidy and "value" in lowered and _is_step(lowered):
+        names = [_canonical(name, lowered) for name in names]
+        yield from _tidy(path, names, names[lowered.index(tidy)], lowered.index("value"), lines)
+        return
+    keys = yield from _columns(path.name, names)
+    refused: Counter[str] = Counter()
+    ragged = 0
+    for line, fields in lines:
+        ragged += len(fields) != len(names)
+        record = {
+            key: _number_text(field)
+            for key, field in zip(keys, fields, strict=False)
+            if key and field.strip()
+        }
+        if record:
+            yield row(record, line, refused)
+    if ragged:
+        yield Note(path.name, f"{ragged} rows have more or fewer fields than the header")
+    yield from refusals(path.name, refused)
+
+
+def _is_step(lowered: Sequence[str]) -> bool:
+    return any(name in STEP_KEYS or _STEP_NAMES.fullmatch(name) for name in lowered)
+
+
+def _canonical(name: str, lowered: Sequence[str]) -> str:
+    """Return a column's key; of the columns that count steps the most explicit is "step"."""
+    low = name.lower()
+    if low in STEP_KEYS or low in EPOCH_KEYS:
+        return low
+    alone = not any(key in STEP_KEYS for key in lowered)
+    first = next((item for item in lowered if _STEP_NAMES.fullmatch(item)), None)
+    return "step" if alone and low == first else name
+
+
+def _columns(file: str, names: Sequence[str]) -> Generator[Note, None, list[str | None]]:
+    """Return the key of each column, and None for those that are no metrics; wandb's are undone."""
+    lowered = [name.lower() for name in names]
+    exported = [_WANDB.fullmatch(name) for name in names]
+    runs = {match[1] for match in exported if match}
+    keys: list[str | None] = []
+    for name, match in zip(names, exported, strict=True):
+        if match and match[3]:
+            keys.append(None)
+        elif match:
+            keys.append(match[2] if len(runs) == 1 else f"{match[1]}/{match[2]}")
+        elif _NO_NAMES.fullmatch(name):
+            keys.append(None)
+        else:
+            keys.append(_canonical(name, lowered))
+    if any(match and match[3] for match in exported):
+        yield Note(file, "wandb's __MIN and __MAX columns are those of its buckets; left out")
+    if len(runs) > 1:
+        yield Note(file, f"holds the columns of {len(runs)} runs; the keys carry their names")
+    return keys
+
+
+def _tensorboard(path: Path, lowered: Sequence[str], lines: Lines) -> Iterator[Item]:
+    match = _TAGGED.fullmatch(Path(bare(path.name)).stem)
+    tag = match[2] if match else Path(bare(path.name)).stem
+    tag = tag if tag.startswith("eval_") else _TAG_GROUPS.sub(r"\1/", tag, count=1)
+    wall, step, value = (lowered.index(name) for name in _TENSORBOARD)
+    bad = 0
+    for line, fields in lines:
+        found = [number(_number_text(field)) for field in fields]
+        if len(found) != 3 or found[value] is None:
+            bad += 1
+            continue
+        yield Row(
+            values={tag: found[value] or 0.0},
+            step=whole(found[step]),
+            split="eval" if tag.startswith(("eval_", "eval/")) else "train",
+            line=line,
+            wall_time=found[wall],
+        )
+    yield Note(path.name, f"the tag, {tag}, was read off the file's name, which writes / as _")
+    if bad:
+        yield Note(path.name, f"{bad} rows hold no value and were left out", left_out=bad)
+
+
+def _tidy(path: Path, names: Sequence[str], tag: str, value: int, lines: Lines) -> Iterator[Item]:
+    """Yield a row a line of a table that has one column for metrics' names and one for values."""
+    refused: Counter[str] = Counter()
+    for line, fields in lines:
+        record = dict(zip(names, map(_number_text, fields), strict=False))
+        told = str(record.pop(tag, ""))
+        counted = {key: record[key] for key in (*STEP_KEYS, *EPOCH_KEYS) if key in record}
+        if told and value < len(fields):
+            yield row({told: _number_text(fields[value]), **counted}, line, refused)
+    yield from refusals(path.name, refused)
+
+
+def _number_text(field: str) -> str:
+    bare_field = field.strip()
+    return bare_field.replace(",", ".") if _DECIMAL_COMMA.fullmatch(bare_field) else bare_field
