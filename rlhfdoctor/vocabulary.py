@@ -92,7 +92,6 @@ METRICS = _table(
         signed=True,
         beware="kl_ref_token: the coefficient and the sign are inside",
     ),
-    Metric("loss_kl", "loss", "the KL part of a loss, coefficient inside", signed=True),
     # distance from the policy that sampled
     Metric(
         "kl_old_token",

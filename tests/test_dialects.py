@@ -249,6 +249,17 @@ def test_a_version_or_a_key_that_tells_it_decides(
     assert DIALECTS[dialect].at(version, frozenset(keys)).keys[key].metric == meaning
 
 
+@pytest.mark.parametrize(
+    ("framework", "name"), [("LLaMA-Factory", "llamafactory_kto_state"), ("TRL", "trl_kto")]
+)
+def test_whose_kto_it_is_the_run_must_say(framework: str, name: str) -> None:
+    keys = frozenset({"rewards/chosen", "rewards/rejected", "kl", "loss"})
+    generic = DIALECTS["generic"]
+    found = choose(DIALECTS.values(), keys, frozenset(), None, generic, framework)
+    assert found.name == name
+    assert ("kl" in found.keys) == (framework == "TRL")
+
+
 def test_a_negative_kl_leaves_the_unit_of_swift_open() -> None:
     keys = (*GRPO_KEYS, "train_speed(iter/s)")
     assert chosen(*keys).name == "swift_grpo"

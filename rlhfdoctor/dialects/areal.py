@@ -1,6 +1,7 @@
 """AReaL PPO and GRPO (4aef98d8, engine/ppo/actor.py:286-303, 440, 529-543; critic.py:133-136)."""
 
 from rlhfdoctor.dialects import Correction, Dialect, Key
+from rlhfdoctor.dialects._perplexity import perplexity
 
 _FLIPPED = Correction("logged with the opposite sign; negated", lambda value: -value)
 
@@ -43,6 +44,7 @@ DIALECT = Dialect(
         "ppo_critic/new_value/avg": Key("value_mean"),
         "ppo_critic/target_value/avg": Key("return_mean"),
     },
+    derived=(perplexity("ppl_policy", "ppo_actor/update/old_logp/avg"),),
 )
 """``approx_kl`` is log new - log old: minus k1. ``kl_rewards`` has the coefficient inside, and
 means nothing where no reference is loaded. ``seq_len`` includes the prompt."""

@@ -5,6 +5,7 @@ utils/train_metric_utils.py:179-189.
 """
 
 from rlhfdoctor.dialects import Derived, Dialect, Key
+from rlhfdoctor.dialects._perplexity import perplexity
 
 DIALECT = Dialect(
     name="slime",
@@ -54,6 +55,8 @@ DIALECT = Dialect(
             compute=lambda policy, reference: policy - reference,
             text="no KL is logged; rollout/log_probs - rollout/ref_log_probs is k1 of it",
         ),
+        perplexity("ppl_policy", "rollout/log_probs"),
+        perplexity("ppl_ref", "rollout/ref_log_probs"),
     ),
 )
 """``rollout/rewards`` are normalised within groups: near 0 by construction. Rollouts and training

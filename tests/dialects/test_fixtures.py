@@ -30,7 +30,7 @@ VARIANTS = {
 }
 """Folders of another version or format of a dialect."""
 
-ELSEWHERE = {"llamafactory_orpo"}
+ELSEWHERE = {"llamafactory_orpo", "llamafactory_kto_state"}
 """Dialects without a folder: told by a configuration alone, and tested by their keys."""
 
 
