@@ -178,8 +178,12 @@ def _found(code: str, findings: Sequence[Finding]) -> bool:
     return any(finding.code == code for finding in findings)
 
 
+PREFERENCE = ("DPO", "IPO", "KTO", "ORPO", "CPO", "SimPO", "BCO")
+"""Algorithms that learn from preferences, without samples of their own."""
+
+
 def _is_preference(run: Run) -> bool:
-    return run.algorithm in ("DPO", "IPO") or (
+    return run.algorithm in PREFERENCE or (
         run.algorithm == "unknown" and "dpo_margin" in run.columns
     )
 

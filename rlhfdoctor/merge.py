@@ -105,8 +105,11 @@ def spoken(
     frameworks = {own[file].framework for file in marked}
     if marked and (main is fallback or main.framework not in frameworks):
         main = own[max(marked, key=lambda file: (len(sheets[file].series), file))]
+    spread = main.matched(frozenset().union(*map(_keys, sheets.values())))
     for file in marked:
-        if own[file].framework == main.framework and main.matched(_keys(sheets[file])):
+        keys = _keys(sheets[file])
+        part = own[file].matched(keys) <= spread
+        if part or (own[file].framework == main.framework and main.matched(keys)):
             own[file] = main
     repeated = frozenset().union(*(map(bare, sheets[file].series) for file in marked))
     for file in own.keys() - marked:
@@ -235,7 +238,8 @@ def _translate(
         keys,
         key=lambda key: (
             key not in mapping,
-            min(order.get(key, len(order)), order.get(bare(key), len(order))),
+            min(order.get(dialect.spelling(item), len(order)) for item in (key, bare(key))),
+            dialect.spelling(bare(key)) != bare(key),
             key,
         ),
     )

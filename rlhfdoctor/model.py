@@ -22,6 +22,9 @@ Reply = Literal["yes", "no", "unknown"]
 Confidence = Literal["confirmed", "probable", "possible"]
 Split = Literal["train", "eval"]
 
+POLICY_ROLES = ("policy", "best", "final")
+"""Roles of checkpoints that one can go back to."""
+
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 """From the gravest to the mildest."""
 
@@ -235,6 +238,11 @@ class Run:
     def last_step(self) -> int | None:
         """Last logged step, or None where nothing was logged."""
         return int(self.metrics["step"][-1]) if self.metrics.height else None
+
+    @property
+    def policies(self) -> tuple[Checkpoint, ...]:
+        """The checkpoints that hold the policy: no critic, no reward model."""
+        return tuple(item for item in self.checkpoints if item.role in POLICY_ROLES)
 
     def number(self, setting: str) -> float | None:
         """Return a configuration value as a finite number, or None where it is none."""

@@ -87,7 +87,7 @@ def suggest(
     broken = {item.checkpoint: item.first_non_finite for item in scans(run) if not item.finite}
     passed: list[Checkpoint] = []
     rejected: list[Rejection] = []
-    for checkpoint in run.checkpoints:
+    for checkpoint in run.policies:
         why = _rejection(checkpoint, run.log_offset, limit, began, broken)
         if why:
             rejected.append(Rejection(checkpoint.name, why))
@@ -118,7 +118,7 @@ def ladder(run: Run, plan: RollbackPlan) -> list[dict[str, object]]:
     """
     reasons = {item.checkpoint: item.why for item in plan.rejected}
     rows = []
-    for checkpoint in run.checkpoints:
+    for checkpoint in run.policies:
         logged = run.metrics.filter(pl.col("step") == checkpoint.step + run.log_offset)
         if not logged.height:
             logged = run.metrics.filter(pl.col("step") == checkpoint.step)
@@ -167,7 +167,7 @@ def sampled_perplexity(run: Run, step: int) -> float | None:
 
 
 def _nothing_to_undo(run: Run, causes: Sequence[Cause]) -> RollbackPlan:
-    complete = [item for item in run.checkpoints if item.complete]
+    complete = [item for item in run.policies if item.complete]
     if any(cause.name == INTERRUPTED for cause in causes) and complete:
         return RollbackPlan(
             checkpoint=complete[-1],
@@ -209,7 +209,7 @@ def _by_table(row: TableRow, run: Run, onset: Onset, passed: Sequence[Checkpoint
         ended = math.floor(_epoch_at(run, onset.low) or 0.0)
         within = [
             item
-            for item in run.checkpoints
+            for item in run.policies
             if item.complete and item.epoch is not None and ended and item.epoch <= ended
         ]
         return within[-1].name if within else None
@@ -234,7 +234,7 @@ def _reason(
     if row.checkpoint == "last epoch" and by_table is None:
         parts.append("no epoch ended with a complete checkpoint before the onset")
     if best is None:
-        if not run.checkpoints:
+        if not run.policies:
             parts.append("no checkpoint was found")
         else:
             parts.append("no complete checkpoint precedes the onset")
@@ -253,7 +253,7 @@ def _reason(
 
 
 def _later(run: Run, best: Checkpoint, name: str) -> bool:
-    return any(item.name == name and item.step <= best.step for item in run.checkpoints)
+    return any(item.name == name and item.step <= best.step for item in run.policies)
 
 
 def _changes(run: Run, row: TableRow, cause: str | None) -> tuple[Change, ...]:

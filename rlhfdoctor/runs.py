@@ -406,7 +406,7 @@ def _dialect_named(name: str) -> Dialect:
     if name not in dialects:
         raise DoctorError(
             f"no dialect is called {name}{did_you_mean(name, dialects)}",
-            f"known are {', '.join(sorted(dialects))}",
+            f"known are {', '.join(sorted(dialects))}; or leave it out and name keys with --map",
         )
     return dialects[name]
 
@@ -526,7 +526,7 @@ def _run(
     metrics, logged = merge.wide(tables, notes)
     observations = merge.record(tables)
     algorithm, framework = spoken.algorithm, spoken.framework
-    if algorithm == "unknown" and "algorithm" in config:
+    if (algorithm == "unknown" or " or " in algorithm) and "algorithm" in config:
         algorithm = str(config["algorithm"].value)
     if framework == "unknown" and "framework" in config:
         framework = str(config["framework"].value)

@@ -164,10 +164,14 @@ class Builder:
 
 
 def numbered(sheet: Sheet, interval: int = 1) -> Sheet:
-    """Number the training rows by ``interval`` from the first; an evaluation has the last's."""
+    """Number the training rows by ``interval`` from the first; an evaluation has the last's.
+
+    A log of nothing but evaluations is numbered by them.
+    """
     steps, step = [], 0
+    evaluations_alone = not any(sheet.trained)
     for trained in sheet.trained:
-        step += interval if trained else 0
+        step += interval if trained or evaluations_alone else 0
         steps.append(max(step, interval))
     return sheet.with_index(step=steps)
 

@@ -1137,7 +1137,8 @@ def test_an_unknown_dialect(tmp_path: Path, name: str, meant: str) -> None:
     with pytest.raises(DoctorError) as caught:
         read_runs(path, dialect=name)
     assert caught.value.message == f"no dialect is called {name}{meant}"
-    assert caught.value.hint == "known are generic, trl_dpo, trl_grpo, trl_ppo, trl_rloo"
+    assert caught.value.hint.startswith("known are areal, ")
+    assert "trl_dpo, trl_grpo, " in caught.value.hint
 
 
 def test_a_dialect_can_be_forced(tmp_path: Path) -> None:

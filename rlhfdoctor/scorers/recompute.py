@@ -241,10 +241,10 @@ def _prepare(
 ) -> _Work:
     place = Path(run.path)
     root = place if place.is_dir() else place.parent
-    ladder = [item for item in run.checkpoints if item.loadable]
+    ladder = [item for item in run.policies if item.loadable]
     notes = [
         Note(item.path, "not scored: " + (", ".join(item.missing) or "no weights to load"))
-        for item in run.checkpoints
+        for item in run.policies
         if not item.loadable
     ]
     own = [root / item.path for item in ladder]

@@ -46,10 +46,10 @@ def scan(run: Run, progress: Progress = lambda what, done, total: None) -> Run:
     """
     root = Path(run.path)
     root = root if root.is_dir() else root.parent
-    if run.checkpoints:
+    if run.policies:
         for package in ("torch", "safetensors"):
             need(package, extra="recompute", purpose="scanning checkpoints")
-    folders = [(checkpoint, root / checkpoint.path) for checkpoint in run.checkpoints]
+    folders = [(checkpoint, root / checkpoint.path) for checkpoint in run.policies]
     sizes = [_size(folder, root) for _, folder in folders]
     rows: list[dict[str, object]] = []
     notes: list[Note] = []

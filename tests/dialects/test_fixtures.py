@@ -15,9 +15,9 @@ from rlhfdoctor import registry
 from rlhfdoctor.dialects import Dialect
 from rlhfdoctor.model import Run
 from rlhfdoctor.runs import read_runs
-from tests.builders import FIXTURES
 
-FOLDERS = {path.name: path for path in sorted((FIXTURES / "dialects").iterdir()) if path.is_dir()}
+LOGS = Path(__file__).parent / "logs"
+FOLDERS = {path.name: path for path in sorted(LOGS.iterdir()) if path.is_dir()}
 DIALECTS = {item.name: item for item in registry.members("dialects", Dialect)}
 
 VARIANTS = {
