@@ -626,7 +626,7 @@ def _planned(harvest: _Harvest, found: list[_Found], notes: list[Note]) -> Setti
         return Setting("planned_steps", total, Location(name, line=stated[-1].line))
     loose = [item for item in found if not any(key in item.record for key in STEP_KEYS)]
     loose = [item for item in loose if "global_step/max_steps" not in item.record]
-    if loose and len(loose) == len(found):
+    if loose and len(loose) == len(found) and loose[0].tier != _BARS:
         bar = _by_bar(loose, name, notes) or _by_spacing(loose, name, notes)
         if bar:
             return Setting("planned_steps", float(bar), Location(name))
