@@ -237,7 +237,8 @@ class Harvest:
                 return True
         likely = grammars.likely(text)
         for grammar in grammars.GRAMMARS:
-            if not (likely and any(need in text for need in grammar.needs)):
+            possible = grammar.tier == 1 or likely
+            if not (possible and any(need in text for need in grammar.needs)):
                 continue
             records = grammar.parse(text)
             if not records:

@@ -47,6 +47,11 @@ def test_verl_rows_have_the_step_and_the_line(tmp_path: Path) -> None:
     assert found.notes == []
 
 
+def test_a_verl_row_may_hold_nothing_but_times(tmp_path: Path) -> None:
+    found = log(tmp_path, "step:3 - timing_s/gen:12.5 - perf/mfu:0.25\n")
+    assert rows(found) == [(3, {"timing_s/gen": 12.5, "perf/mfu": 0.25})]
+
+
 CONFIG = """\
 (TaskRunner pid=12) {'actor_rollout_ref': {'actor': {'clip_ratio': 0.2,
 (TaskRunner pid=12)                                  'kl_loss_coef': 0.001,
