@@ -22,7 +22,7 @@ FRAMEWORKS = (
     ("torchtune", r"\btorchtune\.\w|\btune run \w+|/torchtune/"),
     (
         "DeepSpeed-Chat",
-        r"\bmain\.py .{0,2000}--(?:actor|critic)_model_name_or_path|DeepSpeed-Chat/",
+        r"--(?:actor|critic)_model_name_or_path\b|DeepSpeed-Chat/",
     ),
     ("TRL", r"/trl/(?:trainer|experimental|scripts)/|\btrl (?:ppo|grpo|dpo|rloo|kto|orpo|cpo)\b"),
 )
@@ -80,7 +80,7 @@ def rank_of(name: str) -> int:
 
 _COMMAND = re.compile(
     r"(?:^|[\s/'\"\[])(?:python[\d.]*|deepspeed|torchrun|accelerate|swift|trl|tune|axolotl|bash"
-    r"|llamafactory-cli|cmd =|[\w./-]{1,200}\.py)(?=[\s'\",]|$)"
+    r"|llamafactory-cli|cmd =|[\w./-]{1,80}\.py)(?=[\s'\",]|$)"
 )
 _FLAG = re.compile(
     r"--(?P<flag>[A-Za-z][\w.-]{0,80})"

@@ -47,6 +47,11 @@ def test_verl_rows_have_the_step_and_the_line(tmp_path: Path) -> None:
     assert found.notes == []
 
 
+def test_a_verl_row_may_hold_nothing_but_times(tmp_path: Path) -> None:
+    found = log(tmp_path, "step:3 - timing_s/gen:12.5 - perf/mfu:0.25\n")
+    assert rows(found) == [(3, {"timing_s/gen": 12.5, "perf/mfu": 0.25})]
+
+
 CONFIG = """\
 (TaskRunner pid=12) {'actor_rollout_ref': {'actor': {'clip_ratio': 0.2,
 (TaskRunner pid=12)                                  'kl_loss_coef': 0.001,
@@ -200,6 +205,21 @@ def test_evaluations_are_rows_of_the_other_split(tmp_path: Path) -> None:
             id="a frame of two columns",
         ),
         pytest.param(
+            "Train step 3 / 100 done.\n\u256d\u2500\u256e\n\u2502 actor/kl \u2502 2.5e-01 \u2502\n"
+            "\u2502 loss/avg \u2502 0.5 \u2502\n\u2502 actor/reward \u2502 1 \u2502\n"
+            "\u2570\u2500\u256f\n\n",
+            3,
+            {"actor/kl": 0.25, "loss/avg": 0.5, "actor/reward": 1},
+            id="a frame below its step",
+        ),
+        pytest.param(
+            "======== Step 3/100 ========\nPreparing ...\nResults:\n  \u2022 Loss: 0.5\n"
+            "  \u2022 Avg Reward: 0.25\n",
+            3,
+            {"Loss": 0.5, "Avg Reward": 0.25},
+            id="NeMo-RL",
+        ),
+        pytest.param(
             "Train epoch [1/1]: 6%|# | 3/50 [00:10<01:30, 2.0s/it, act_loss=0.5, kl=0.25]\n",
             3,
             {"act_loss": 0.5, "kl": 0.25},
@@ -235,6 +255,26 @@ def test_a_bar_drawn_twice_is_one_row(tmp_path: Path) -> None:
     drawn = "\rTrain: 6%|# | 3/50 [00:10<01:30, 2.0s/it, act_loss={}, kl=0.25]"
     found = log(tmp_path, drawn.format(0.5) + drawn.format(0.75) + "\n")
     assert rows(found) == [(3, {"act_loss": 0.75, "kl": 0.25})]
+
+
+def test_of_several_bars_the_one_that_rises_counts(tmp_path: Path) -> None:
+    inner = "Train epoch [1/1]: 50%|# | 1/2 [00:10<01:30, 2.0s/it, act_loss=0.5, kl=0.1]\n"
+    outer = "Episode [{}/3]: 10%|# | {}/2 [00:10<01:30, 2.0s/it, policy_loss=0.5, kl=0.25]\n"
+    text = "".join(inner + outer.format(nth, at) for nth in (1, 2) for at in (1, 2))
+    found = log(tmp_path, text)
+    assert [(row.epoch, row.step, row.values["kl"]) for row in found.rows] == [
+        (1, 1, 0.25),
+        (1, 2, 0.25),
+        (2, 1, 0.25),
+        (2, 2, 0.25),
+    ]
+    assert "4 rows of other progress bars were left out: 'Train epoch'" in found.told
+
+
+def test_a_bar_that_begins_anew_counts_no_steps(tmp_path: Path) -> None:
+    inner = "Train epoch [1/1]: 50%|# | {}/2 [00:10<01:30, 2.0s/it, act_loss={}.5, kl=0.1]\n"
+    found = log(tmp_path, "".join(inner.format(at % 2 + 1, at) for at in range(4)))
+    assert [row.step for row in found.rows] == [None] * 4
 
 
 def test_what_was_printed_twice_is_one_row(tmp_path: Path) -> None:

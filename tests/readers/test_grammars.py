@@ -9,6 +9,7 @@ from rlhfdoctor.readers._grammars import (
     bars,
     cells,
     columns,
+    counted,
     evaluated,
     evaluating,
     followed,
@@ -122,6 +123,31 @@ def test_verl_prints_keys_and_values_behind_a_step(text: str, expected: list[Num
             "step=50, loss=0.5, lr=[1e-06, 1e-06]",
             {"step": 50, "loss": 0.5, "lr": 1e-6},
             id="equal learning rates of two groups",
+        ),
+        pytest.param(
+            "[Step 10/100] Loss: 0.5 | Reward: 0.25 \u00b1 0.10",
+            {"step": 10, "max_steps": 100, "Loss": 0.5, "Reward": 0.25},
+            id="a mean and its spread",
+        ),
+        pytest.param(
+            "step: 10, loss: tensor(0.5, device='cuda:0'), kl: np.float32(0.25)",
+            {"step": 10, "loss": 0.5, "kl": 0.25},
+            id="tensors",
+        ),
+        pytest.param(
+            "\U0001f680 Step 10 | \U0001f4c9 Loss: 0.5 | KL: 0.25",
+            {"step": 10, "Loss": 0.5, "KL": 0.25},
+            id="pictures",
+        ),
+        pytest.param(
+            "iteration        5/     100 | lm loss: 1.5E+00 | global batch size:   128 |",
+            {"step": 5, "max_steps": 100, "lm loss": 1.5, "global batch size": 128},
+            id="Megatron",
+        ),
+        pytest.param(
+            "Step 1 | Time: 12.5s | Mismatch KL: 0.5 | Throughput: 12 tokens/s",
+            {"step": 1, "Time (s)": 12.5, "Mismatch KL": 0.5, "Throughput (tokens/s)": 12},
+            id="prime-rl",
         ),
         pytest.param(
             "Episode 2/20 | Batch 5/100 | reward 0.5 | kl 0.1",
@@ -244,6 +270,19 @@ def test_a_bar_may_carry_numbers_of_its_own() -> None:
     assert numbers(bar.values) == pytest.approx(
         {"step": 5, "epoch": 2, "act_loss": 0.1, "kl": math.nan}, nan_ok=True
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("Train step 3 / 100 done.", {"step": 3, "max_steps": 100}, id="of a total"),
+        pytest.param("Epoch 1/5 Step 2/9 Train step 7/90", {"step": 7, "max_steps": 90}, id="last"),
+        pytest.param("Step: 3", {"step": 3}, id="alone"),
+        pytest.param("one step at a time", None, id="no number"),
+    ],
+)
+def test_a_line_may_announce_a_step(text: str, expected: Numbers | None) -> None:
+    assert counted(text) == expected
 
 
 def test_a_bar_that_is_cut_is_no_bar() -> None:

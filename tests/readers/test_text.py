@@ -38,6 +38,11 @@ def split(data: bytes) -> list[Segment]:
         ),
         pytest.param("2026-01-01 00:00:00 - INFO - step:3 - a:1", "step:3 - a:1", id="no logger"),
         pytest.param("2026-01-01 00:00:00 loss: 1", "loss: 1", id="a pair is no logger"),
+        pytest.param("10:00:01    INFO Step 1 | a: 2", "Step 1 | a: 2", id="a time alone"),
+        pytest.param(" [2026-01-01 00:00:00] iteration 5", "iteration 5", id="Megatron"),
+        pytest.param(
+            "2026-01-01 00:00:00.000 | INFO     | __main__:train:12 - Step 1", "Step 1", id="loguru"
+        ),
         pytest.param("a\x00\x00b", "ab", id="NUL bytes"),
         pytest.param("plain text", "plain text", id="nothing before it"),
     ],
