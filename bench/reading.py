@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 TAGS, STEPS = 30, 6000
 """180,000 scalars: what a GRPO run of 6,000 logged steps writes."""
@@ -149,9 +150,81 @@ def _ours() -> Callable[[Path], Numbers]:
     return read
 
 
+LINES, LOST = 500_000, 10_000
+"""Lines of the JSON Lines log; a NaN in one of so many, which orjson refuses."""
+
+KEYS = {
+    "loss": "loss_total",
+    "grad_norm": "grad_norm",
+    "learning_rate": "lr",
+    "reward": "reward_raw_mean",
+    "reward_std": "reward_std",
+    "kl": "kl_ref_token",
+    "entropy": "entropy",
+    "completions/mean_length": "response_length_mean",
+    "completions/clipped_ratio": "truncation_rate",
+    "frac_reward_zero_std": "frac_reward_zero_std",
+    "clip_ratio/region_mean": "clip_frac",
+}
+"""The keys of a line besides step and epoch, and what they mean in TRL's GRPO."""
+
+
+def _write_jsonl(folder: Path) -> Path:
+    path = folder / "log.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for step in range(1, LINES + 1):
+            row = {"step": step, "epoch": step / LINES}
+            row |= {key: math.sin(step * place) + 1 for place, key in enumerate(KEYS, start=1)}
+            if step % LOST == 0:
+                row["kl"] = math.nan
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def _sample(frame: Any, names: Iterable[tuple[str, str]]) -> Numbers:
+    """Every hundredth row of a frame, under the keys of the log."""
+    steps = frame["step"].to_list()[99::100]
+    for key, name in names:
+        yield from (
+            (key, step, v) for step, v in zip(steps, frame[name].to_list()[99::100], strict=True)
+        )
+
+
+def _frame() -> Callable[[Path], Numbers]:
+    """The usual way: parse each line, json where orjson refuses, a frame of the dictionaries."""
+    import orjson
+    import polars as pl
+
+    def read(path: Path) -> Numbers:
+        records = []
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    records.append(orjson.loads(line))
+                except ValueError:  # noqa: PERF203
+                    records.append(json.loads(line))
+        return _sample(pl.DataFrame(records, infer_schema_length=None), ((k, k) for k in KEYS))
+
+    return read
+
+
+def _run() -> Callable[[Path], Numbers]:
+    """The whole run: rows, record, dialect, canonical columns."""
+    from rlhfdoctor.runs import read_runs
+
+    def read(path: Path) -> Numbers:
+        (run,) = read_runs(path, dialect="trl_grpo")
+        return _sample(run.metrics, KEYS.items())
+
+    return read
+
+
 PARTS: dict[
     str, tuple[Callable[[Path], Path], dict[str, Callable[[], Callable[[Path], Numbers]]]]
-] = {"events": (_write_events, {"EventAccumulator": _accumulator, "rlhfdoctor": _ours})}
+] = {
+    "events": (_write_events, {"EventAccumulator": _accumulator, "rlhfdoctor": _ours}),
+    "jsonl": (_write_jsonl, {"orjson, DataFrame": _frame, "rlhfdoctor": _run}),
+}
 """What is read: who writes the file, and the ways to read it, the usual one first."""
 
 

@@ -140,13 +140,13 @@ class Builder:
                 "evaluation": pl.repeat(False, count, eager=True).scatter(self.evals, True),
             }
         )
+        every = array("I", range(count))
+        everywhere = pl.Series(every, dtype=pl.UInt32)
         series = {}
         while self.series:
             key, (places, values) = self.series.popitem()
-            series[key] = (
-                pl.Series(places, dtype=pl.UInt32),
-                pl.Series(values, dtype=pl.Float64),
-            )
+            at = everywhere if places == every else pl.Series(places, dtype=pl.UInt32)
+            series[key] = (at, pl.Series(values, dtype=pl.Float64))
         return Sheet(index, dict(sorted(series.items())), frozenset(self.others))
 
     def _put(self, key: str, places: Iterable[int], values: Sequence[float]) -> None:

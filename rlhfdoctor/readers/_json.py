@@ -8,9 +8,9 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -71,6 +71,7 @@ BLOCK_ROWS = 256
 
 _COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, *RANK_KEYS))
 _NUMBERS: set[type] = {int, float}
+_WHOLE: set[type] = {int}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(r"(?P<nan>[+-]?nan)|(?P<sign>[+-]?)inf(inity)?", re.IGNORECASE)
 _PROGRESS = re.compile(r"(\d+)\s*/\s*(\d+)")
@@ -154,6 +155,8 @@ def number(value: object) -> float | None:
 
 def whole(value: float | None) -> int | None:
     """Return a step as a whole number, or None where it is none."""
+    if type(value) is int:
+        return value if -LARGEST_STEP < value < LARGEST_STEP else None
     if value is None or not value.is_integer() or abs(value) >= LARGEST_STEP:
         return None
     return int(value)
@@ -176,7 +179,7 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
     It is an evaluation row where every metric carries the ``eval_`` or ``eval/`` prefix. A step
     that is no whole number is treated as absent; "5/100" is step 5 of ``max_steps`` 100.
     """
-    made = rows([(line, record)], refused)
+    made = rows([line], [record], refused)
     return Row(
         values={key: column[0] for _, table in made.tables for key, column in table.items()},
         step=made.steps[0],
@@ -188,35 +191,46 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
     )
 
 
-def rows(records: Sequence[tuple[int | None, Mapping[str, object]]], refused: Counter[str]) -> Rows:
+def rows(
+    lines: Sequence[int | None], records: Sequence[Mapping[str, object]], refused: Counter[str]
+) -> Rows:
     """Make rows of many logged records, each with its line, as ``row`` does of one."""
     block = _Block(len(records), refused)
     shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, (_, record) in enumerate(records):
+    for place, record in enumerate(records):
         shapes[tuple(record)].append(place)
     for shape, places in shapes.items():
-        columns = list(zip(*(records[place][1].values() for place in places), strict=True))
+        held = records if len(shapes) == 1 else [records[place] for place in places]
+        columns = list(zip(*(record.values() for record in held), strict=True))
         kinds = [set(map(type, column)) for column in columns]
         if not any(dict in kind for kind in kinds):
             block.add(shape, places, columns, kinds)
             continue
         nested: dict[tuple[str, ...], list[tuple[int, dict[str, object]]]] = defaultdict(list)
         for place in places:
-            leaves = dict(flatten(records[place][1]))
+            leaves = _leaves(records[place])
             nested[tuple(leaves)].append((place, leaves))
         for keys, found in nested.items():
             columns = list(zip(*(leaves.values() for _, leaves in found), strict=True))
             kinds = [set(map(type, column)) for column in columns]
             block.add(keys, [place for place, _ in found], columns, kinds)
     return Rows(
-        steps=[whole(step) for step in block.first(STEP_KEYS)],
+        steps=list(map(whole, block.first(STEP_KEYS))),
         epochs=block.first(EPOCH_KEYS),
-        ranks=[whole(rank) for rank in block.first(RANK_KEYS)],
-        lines=[line for line, _ in records],
+        ranks=list(map(whole, block.first(RANK_KEYS))) if block.ranked else [None] * len(records),
+        lines=lines,
         evals=block.evaluations(),
         tables=block.tables,
         others=frozenset(block.others),
     )
+
+
+def _leaves(record: Mapping[str, object]) -> dict[str, object]:
+    """Return the leaves of a record; verl's file logger wraps them: {"step": 1, "data": {...}}."""
+    data = record.get("data") if record.keys() == {"step", "data"} else None
+    if isinstance(data, dict):
+        return {"step": record["step"], **dict(flatten(data))}
+    return dict(flatten(record))
 
 
 class _Block:
@@ -252,6 +266,11 @@ class _Block:
         if full:
             self.tables.append((places, full))
 
+    @property
+    def ranked(self) -> bool:
+        """Whether a record says which process wrote it."""
+        return any(name in self.counters for name in RANK_KEYS)
+
     def first(self, names: Sequence[str]) -> list[float | None]:
         """Return for each record the number under the first of these keys that has one."""
         found: list[float | None] = [None] * self.count
@@ -282,6 +301,8 @@ class _Block:
         self, name: str, places: list[int], column: Sequence[object], kind: set[type]
     ) -> tuple[list[int], Sequence[float]]:
         """Return the numbers of a column and their places; ``places`` itself where all are."""
+        if kind == _WHOLE and name in _COUNTERS:
+            return places, column  # type: ignore[return-value]
         if kind <= _NUMBERS:
             try:
                 return places, array("d", column)  # type: ignore[arg-type]
@@ -339,10 +360,14 @@ def records(path: Path) -> Iterator[tuple[int, object] | Note]:
         if isinstance(block, Note):
             yield block
         else:
-            yield from block
+            yield from zip(*block, strict=True)
 
 
-def blocks(path: Path) -> Iterator[list[tuple[int, object]] | Note]:
+Block = tuple[list[int], list[Any]]
+"""Lines, and the value of each."""
+
+
+def blocks(path: Path) -> Iterator[Block | Note]:
     """Yield what ``records`` does, ``BLOCK_ROWS`` records at once."""
     with opened(path) as file:
         if file.peek(64)[:64].lstrip()[:1] == b"[":
@@ -352,21 +377,22 @@ def blocks(path: Path) -> Iterator[list[tuple[int, object]] | Note]:
             return
         bad: list[int] = []
         last, line = 0, b"\n"
-        block: list[tuple[int, object]] = []
-        for last, line in enumerate(file, start=1):
+        while chunk := list(islice(file, BLOCK_ROWS)):
+            lines: list[int] = []
+            values: list[Any] = []
             try:
-                block.append((last, orjson.loads(line)))
+                values = list(map(orjson.loads, chunk))
+                lines = list(range(last + 1, last + len(chunk) + 1))
             except orjson.JSONDecodeError:
-                if not line.strip():
-                    continue
-                try:
-                    block.append((last, loads(line)))
-                except ValueError:
-                    bad.append(last)
-            if len(block) == BLOCK_ROWS:
-                yield block
-                block = []
-        yield block
+                for number, line in enumerate(chunk, start=last + 1):
+                    if line.strip():
+                        try:
+                            values.append(loads(line))
+                            lines.append(number)
+                        except ValueError:
+                            bad.append(number)
+            last, line = last + len(chunk), chunk[-1]
+            yield lines, values
         ended = line.endswith(b"\n")
         fault = fault_of(file)
     if fault:
@@ -380,15 +406,16 @@ def blocks(path: Path) -> Iterator[list[tuple[int, object]] | Note]:
         yield Note(path.name, text, left_out=len(bad))
 
 
-def _array(path: Path, text: bytes) -> Iterator[list[tuple[int, object]] | Note]:
+def _array(path: Path, text: bytes) -> Iterator[Block | Note]:
     try:
         value = loads(text)
     except ValueError as error:
-        found = list(enumerate(salvage(text), start=1))
-        yield found
+        found = list(salvage(text))
+        yield list(range(1, len(found) + 1)), found
         yield cut(path.name, error, len(found))
         return
-    yield list(enumerate(value if isinstance(value, list) else [value], start=1))
+    found = value if isinstance(value, list) else [value]
+    yield list(range(1, len(found) + 1)), found
 
 
 def cut(name: str, error: ValueError, count: int) -> Note:

@@ -34,10 +34,13 @@ def jsonl(path: Path) -> Iterator[Item]:
         if isinstance(block, Note):
             yield block
             continue
-        tables = [(line, record) for line, record in block if isinstance(record, dict)]
-        strangers += len(block) - len(tables)
-        if tables:
-            yield rows(tables, refused)
+        lines, values = block
+        if set(map(type, values)) != {dict}:
+            tables = [item for item in zip(*block, strict=True) if isinstance(item[1], dict)]
+            strangers += len(values) - len(tables)
+            lines, values = [line for line, _ in tables], [value for _, value in tables]
+        if values:
+            yield rows(lines, values, refused)
     if strangers:
         text = f"{strangers} records are no tables and were left out"
         yield Note(path.name, text, left_out=strangers)

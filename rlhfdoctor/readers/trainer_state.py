@@ -53,12 +53,13 @@ def trainer_state(path: Path) -> Iterator[Item]:
         if value is not None and (value > 0 or name == "updates_done"):
             yield Setting(name, value, Location(path.name, key=key))
     refused: Counter[str] = Counter()
-    history: list[tuple[int | None, Mapping[str, object]]] = []
+    history: list[Mapping[str, object]] = []
     for index, record in enumerate(state["log_history"]):
         if isinstance(record, dict):
-            history.append((None, record))
+            history.append(record)
         else:
             yield Note(f"{path.name}: log_history[{index}]", "is no table; left out", left_out=1)
     for start in range(0, len(history), BLOCK_ROWS):
-        yield rows(history[start : start + BLOCK_ROWS], refused)
+        block = history[start : start + BLOCK_ROWS]
+        yield rows([None] * len(block), block, refused)
     yield from refusals(path.name, refused)

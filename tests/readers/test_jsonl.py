@@ -368,3 +368,12 @@ def test_claims(name: str, head: str, claimed: bool) -> None:
 )
 def test_what_a_name_says(name: str, named: bool, promised: bool) -> None:
     assert (jsonl.named(name), jsonl.promises(name)) == (named, promised)
+
+
+def test_the_wrapping_of_verls_file_logger_is_taken_off(tmp_path: Path) -> None:
+    lines = [
+        {"step": step, "data": {"actor/kl_loss": 0.5, "critic/score/mean": 1.0}} for step in (1, 2)
+    ]
+    found = read(jsonl, write(tmp_path / "exp.jsonl", "\n".join(map(json.dumps, lines))))
+    assert [row.step for row in found.rows] == [1, 2]
+    assert found.rows[1].values == {"actor/kl_loss": 0.5, "critic/score/mean": 1.0}
