@@ -104,8 +104,17 @@ Lines = Iterator[tuple[int, list[str]]]
 
 @contextmanager
 def _table(path: Path) -> Iterator[tuple[list[str], Lines, Callable[[], str | None]]]:
-    """Open a table: its column names, its numbered lines, and what is wrong with its end."""
+    """Open a table: its column names, its numbered lines, and what is wrong with its end.
+
+    The last field of a line that does not end may be the beginning of a longer number.
+    """
     faults: list[str] = []
+    last = ""
+
+    def unpacked(text: io.TextIOWrapper) -> Iterator[str]:
+        nonlocal last
+        for last in text:
+            yield last.replace("\x00", "")
 
     def numbered(rows: Iterator[list[str]], count: Callable[[], int]) -> Lines:
         try:
@@ -113,6 +122,9 @@ def _table(path: Path) -> Iterator[tuple[list[str], Lines, Callable[[], str | No
                 if place == MOST_ROWS:
                     faults.append(f"has more than {MOST_ROWS} rows; the rest was not read")
                     return
+                if place and not last.endswith(("\n", "\r")):
+                    faults.append("the last line does not end; its last field was left out")
+                    fields = fields[:-1]
                 if any(fields):
                     yield count(), fields
         except (library.Error, OverflowError) as error:
@@ -122,7 +134,7 @@ def _table(path: Path) -> Iterator[tuple[list[str], Lines, Callable[[], str | No
     with opened(path) as file:
         delimiter = _delimiter(file.peek(65536)[:65536].decode("utf-8-sig", "replace"))
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
-        parsed = library.reader((line.replace("\x00", "") for line in text), delimiter=delimiter)
+        parsed = library.reader(unpacked(text), delimiter=delimiter)
         lines = numbered(parsed, lambda: parsed.line_num)
         _, names = next(lines, (0, []))
         yield (
