@@ -41,6 +41,9 @@ CONTAINERS = frozenset(
 DOUBTFUL = "json_tables"
 """The reader of tables under any name: an evaluation's look like a log. It yields to real logs."""
 
+_OF_TRACKERS = re.compile(r"debug(-internal|-core)?\.log")
+"""What wandb writes about itself; it says nothing of the run, and one is a link to elsewhere."""
+
 _SESSION = re.compile(r"[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+|\d{10}(\.\d+)?|version_\d+")
 """What a trainer calls the event folder of one start: Nov30_07-20-10_host (Hugging Face),
 1796023210.1 (TensorBoard's hparams), version_0 (Lightning)."""
@@ -158,7 +161,7 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
         saved = any(_is_checkpoint(place) for place in places)
         for name in (*folders, *sorted(files)):
             path = here / name
-            if name in folders and saved:
+            if (name in folders and saved) or _OF_TRACKERS.fullmatch(name):
                 continue
             if path.is_symlink() and not _within(path, inside):
                 told = "is a link to outside the run folder, or to nowhere; not followed"

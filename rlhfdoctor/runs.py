@@ -44,6 +44,9 @@ PRINTED = ("console", "notebook")
 TRACKED = ("tensorboard", "wandb", "swanlab")
 """Readers of what only a tracker writes: such a file without a row is a run that logged nothing."""
 
+SUMMARY = "wandb_summary"
+"""The reader of a file that holds the last value of each key, of whatever step."""
+
 NUMBERED = "numbered from 1"
 """How a note says that the steps of a log are but the numbers of its rows."""
 
@@ -421,7 +424,7 @@ def _build(
     files = sorted(
         files, key=lambda file: (file.reader not in PRINTED, file.updates_done, file.name)
     )
-    files = _on_one_axis(files)
+    files = _on_one_axis(_without_summaries(files))
     logs = [file for file in files if file.sheet]
     starts = restarts(logs[0].sheet) if len(logs) == 1 and logs[0].sheet else []
     if not starts:
@@ -435,6 +438,18 @@ def _build(
         run = _run(place, [*others, log], forced, mapping)
         runs.append(replace(run, name=f"{run.name}#{number}"))
     return runs
+
+
+def _without_summaries(files: Sequence[_File]) -> list[_File]:
+    """Leave out files that hold only the last values, where other files tell the history."""
+    histories = [file for file in files if file.sheet and file.reader != SUMMARY]
+    told = "holds only last values; the run's history is told by other files"
+    return [
+        replace(file, sheet=None, notes=[*file.notes, Note(file.name, told)])
+        if histories and file.sheet and file.reader == SUMMARY
+        else file
+        for file in files
+    ]
 
 
 def _sheet(file: _File) -> Sheet:
@@ -560,8 +575,17 @@ def _run(
         log_offset=spoken.log_offset,
         conflicts=tuple(merge.conflicts(tables)),
         seams=tuple(merge.seams(tables)),
-        notes=tuple(notes),
+        notes=_told_once(notes),
     )
+
+
+def _told_once(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Leave out what a note about an earlier file says word for word of a file that is not read."""
+    first: dict[tuple[str, str], Note] = {}
+    for note in notes:
+        pickle = note.text.startswith("is a pickle")
+        first.setdefault(("", note.text) if pickle else (note.where, note.text), note)
+    return tuple(first.values())
 
 
 def _step_unit(files: Iterable[_File]) -> str:

@@ -1456,3 +1456,30 @@ def test_tables_under_any_name_yield_to_logs(tmp_path: Path) -> None:
     found = read_runs(tmp_path)
     assert [run.name for run in found] == ["one", "two"]
     assert "truth.json: may hold metrics" in told(found[0])
+
+
+def test_last_values_are_left_out_where_the_history_is_told(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0, 2.0))
+    summary = tmp_path / "wandb" / "run-20251130_072010-a1b2c3d4" / "files" / "wandb-summary.json"
+    summary.parent.mkdir(parents=True)
+    summary.write_text(json.dumps({"loss": 9.0, "_step": 2}), encoding="utf-8")
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 1.0, 2: 2.0}
+    assert run.conflicts == ()
+    assert "holds only last values" in told(run)
+
+
+def test_what_wandb_writes_of_itself_is_no_log(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", losses(1.0, 2.0))
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "debug-internal.log").write_text("step: 1, loss: 3", encoding="utf-8")
+    (tmp_path / "wandb" / "debug-core.log").symlink_to("/nowhere/core.log")
+    assert only(tmp_path).notes == ()
+
+
+def test_a_pickle_in_each_checkpoint_is_told_once(tmp_path: Path) -> None:
+    write_state(tmp_path, losses(1.0, 2.0))
+    for step in (1, 2):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "training_args.bin").write_bytes(b"PK\x03\x04")
+    assert told(only(tmp_path)).count("is a pickle") == 1

@@ -20,7 +20,6 @@ from rlhfdoctor.readers._open import fault_of, opened
 STEP_KEYS = (
     "step",
     "global_step",
-    "_step",
     "steps",
     "iteration",
     "update",
@@ -28,8 +27,9 @@ STEP_KEYS = (
     "training/global_step",
     "train/global_step",
     "train/step",
+    "_step",
 )
-"""Keys that count a run's steps, the most explicit first."""
+"""Keys that count a run's steps, the most explicit first; wandb's own counts its log calls."""
 
 PROGRESS_KEYS = ("global_step/max_steps", "iteration", "current_steps")
 """Keys that may hold the step and the last one as text: "5/100" (ms-swift, Megatron)."""

@@ -377,3 +377,14 @@ def test_the_wrapping_of_verls_file_logger_is_taken_off(tmp_path: Path) -> None:
     found = read(jsonl, write(tmp_path / "exp.jsonl", "\n".join(map(json.dumps, lines))))
     assert [row.step for row in found.rows] == [1, 2]
     assert found.rows[1].values == {"actor/kl_loss": 0.5, "critic/score/mean": 1.0}
+
+
+def test_a_record_of_arguments_is_the_configuration(tmp_path: Path) -> None:
+    lines = [
+        {"type": "config", "argv": ["train.py"], "args": {"beta": 0.25, "seed": 7, "lr": "1e-5"}},
+        {"step": 1, "loss": 0.5, "args": {"beta": 9}},
+    ]
+    found = read(jsonl, write(tmp_path / "log.jsonl", "\n".join(map(json.dumps, lines))))
+    told = {setting.name: setting.value for setting in found.settings}
+    assert (told["kl_coef"], told["seed"], told["learning_rate"]) == (0.25, 7, 1e-5)
+    assert [(row.step, row.line) for row in found.rows] == [(1, 2)]
