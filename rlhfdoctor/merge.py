@@ -190,7 +190,9 @@ def translate(log: Log, mapping: Mapping[str, Key], config: Mapping[str, Setting
             places = tuple(Location(log.file, key=bare_keys[key]) for key in derived.of)
             column = _column(name, derived.meaning, places, (derived.text,))
             columns[name] = replace(column, derived=derived.estimate)
-    wide = sheet.index.drop("evaluation").with_columns(series[name] for name in sorted(series))
+    wide = sheet.index.drop("evaluation", "run").with_columns(
+        series[name] for name in sorted(series)
+    )
     keys = {
         key: (named[key][0].removeprefix("eval_") if key in named else None, split_of(key))
         for key in sheet.series
@@ -298,7 +300,7 @@ def _long(table: Table) -> pl.LazyFrame:
             **({} if held else {"place": pl.List(pl.UInt32), "value": pl.List(pl.Float64)}),
         },
     )
-    index = table.log.sheet.index.lazy().drop("evaluation").with_row_index("place")
+    index = table.log.sheet.index.lazy().drop("evaluation", "run").with_row_index("place")
     return (
         series.explode("place", "value")
         .join(index, on="place", maintain_order="left")

@@ -60,7 +60,8 @@ class Row:
     """One logged row, under the keys that the trainer wrote.
 
     others: keys that the row carried besides its values: those of the step and the epoch, and
-    those without a number. They tell trainers apart.
+    those without a number. They tell trainers apart. run: the name of the run that the row belongs
+    to, where a file holds several.
     """
 
     values: Mapping[str, float]
@@ -71,6 +72,7 @@ class Row:
     line: int | None = None
     wall_time: float | None = None
     others: tuple[str, ...] = ()
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,16 @@ from rlhfdoctor.readers import Item
 from rlhfdoctor.readers._json import clean
 from rlhfdoctor.readers._scores import Recomputed
 from rlhfdoctor.readers.samples import read_samples
-from rlhfdoctor.sheets import Builder, Sheet, counted_on, numbered, parts, restarts, segmented
+from rlhfdoctor.sheets import (
+    Builder,
+    Sheet,
+    by_run,
+    counted_on,
+    numbered,
+    parts,
+    restarts,
+    segmented,
+)
 from rlhfdoctor.vocabulary import METRICS
 
 PRINTED = ("console", "notebook")
@@ -420,11 +429,33 @@ def _dialect_named(name: str) -> Dialect:
 def _build(
     place: Path, files: list[_File], forced: Dialect | None, mapping: Mapping[str, Key]
 ) -> list[Run]:
-    """Build the runs of one place: one, or several where its only log starts over."""
+    """Build the runs of one place.
+
+    Its logs are one run; several where its only log starts over, and besides those that a file of
+    several runs names.
+    """
     files = sorted(
         files, key=lambda file: (file.reader not in PRINTED, file.updates_done, file.name)
     )
-    files = _on_one_axis(_without_summaries(files))
+    named = {file.name: by_run(file.sheet) for file in files if file.sheet}
+    several = [file for file in files if len(named.get(file.name, ())) > 1]
+    single = [file for file in files if file not in several]
+    runs: list[Run] = []
+    if _holds(single) or not several:
+        runs += _restarted(place, _on_one_axis(_without_summaries(single)), forced, mapping)
+    beside = [file for file in single if not file.sheet and file.reader == "config"]
+    for file in several:
+        for name, sheet in named[file.name].items():
+            (log,) = _on_one_axis([replace(file, sheet=sheet, settings=[])])
+            run = _run(place, [*beside, log], forced, mapping)
+            runs.append(replace(run, name=f"{run.name}#{name}"))
+    return runs
+
+
+def _restarted(
+    place: Path, files: list[_File], forced: Dialect | None, mapping: Mapping[str, Key]
+) -> list[Run]:
+    """Build one run of files, or several where their only log starts over."""
     logs = [file for file in files if file.sheet]
     starts = restarts(logs[0].sheet) if len(logs) == 1 and logs[0].sheet else []
     if not starts:

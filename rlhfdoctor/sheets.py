@@ -23,7 +23,7 @@ INDEX: dict[str, type[pl.DataType]] = {
     "segment": pl.Int64,
     "wall_time": pl.Float64,
 }
-"""Columns of ``Sheet.index``, but for ``evaluation``: whether all of the row is an evaluation."""
+"""Columns of ``Sheet.index``, besides ``evaluation`` (whether all of a row is one) and ``run``."""
 
 MOST_KEYS = 100_000
 """Keys that one file may open; no trainer logs a hundredth of it."""
@@ -90,6 +90,7 @@ class Builder:
     ranks: dict[int, int] = field(default_factory=dict)
     walls: dict[int, float] = field(default_factory=dict)
     evals: list[int] = field(default_factory=list)
+    runs: dict[int, str] = field(default_factory=dict)
     series: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
     refused: int = 0
@@ -107,6 +108,8 @@ class Builder:
                 self.walls[start] = item.wall_time
             if item.split == "eval":
                 self.evals.append(start)
+            if item.run is not None:
+                self.runs[start] = item.run
             for key, value in item.values.items():
                 self._put(key, (start,), (value,))
         else:
@@ -138,6 +141,7 @@ class Builder:
                     list(self.walls), list(self.walls.values())
                 ),
                 "evaluation": pl.repeat(False, count, eager=True).scatter(self.evals, True),
+                "run": empty.cast(pl.String).scatter(list(self.runs), list(self.runs.values())),
             }
         )
         every = array("I", range(count))
@@ -220,6 +224,13 @@ def parts(sheet: Sheet, starts: Sequence[int]) -> list[Sheet]:
         sheet.take([low <= place < high for place in range(len(sheet))])
         for low, high in pairwise(bounds)
     ]
+
+
+def by_run(sheet: Sheet) -> dict[str, Sheet]:
+    """Return the sheets of the runs that a file names, in the order in which they begin."""
+    names = sheet.index["run"]
+    told = names.drop_nulls().unique(maintain_order=True).to_list()
+    return {name: sheet.take((names == name).fill_null(False).to_list()) for name in told}
 
 
 def segmented(sheet: Sheet) -> Sheet:

@@ -1483,3 +1483,20 @@ def test_a_pickle_in_each_checkpoint_is_told_once(tmp_path: Path) -> None:
         (tmp_path / f"checkpoint-{step}").mkdir()
         (tmp_path / f"checkpoint-{step}" / "training_args.bin").write_bytes(b"PK\x03\x04")
     assert told(only(tmp_path)).count("is a pickle") == 1
+
+
+def test_runs_that_a_file_names_are_told_apart(tmp_path: Path) -> None:
+    tables = {
+        "first": {"data": {str(step): {"kl": 0.1 * step} for step in (1, 2)}},
+        "second": {"data": {str(step): {"kl": 0.5} for step in (10, 20, 30)}},
+    }
+    (tmp_path / "kl_history.json").write_text(json.dumps(tables), encoding="utf-8")
+    runs = read_runs(tmp_path)
+    assert [run.name.partition("#")[2] for run in runs] == ["first/data", "second/data"]
+    assert [run.metrics["step"].to_list() for run in runs] == [[1, 2], [10, 20, 30]]
+    write_state(tmp_path, losses(1.0, 2.0))
+    assert [sorted(run.columns) for run in read_runs(tmp_path)] == [
+        ["loss_total"],
+        ["kl_unknown"],
+        ["kl_unknown"],
+    ]

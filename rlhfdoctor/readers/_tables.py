@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlhfdoctor.model import Note, Row
@@ -58,7 +58,7 @@ def read_tables(path: Path) -> Iterator[Item]:
 
     A table is an array of records, an object whose keys are steps, or an object of columns (lists
     of numbers of one length). Tables that share no metric are parts of one run, by step; tables
-    that share one are runs of their own, one behind the other. A table called "eval" or the like
+    that share one are runs of their own. A table called "eval" or the like
     holds evaluations. Numbers beside tables are summaries, which are told of and left out. Lines
     under the name of a document are read as lines.
     """
@@ -185,11 +185,11 @@ def _rows(name: str, tables: Sequence[_Table]) -> Iterator[Item]:
             parts.sort(key=lambda item: (item.step or 0, item.split != "train"))
         yield from parts
     else:
-        for _, rows in read:
-            yield from rows
+        for table, rows in read:
+            yield from (replace(item, run=table.name) for item in rows)
         told = ", ".join(table.name for table in tables[:5])
         more = f" and {len(tables) - 5} more" if len(tables) > 5 else ""
-        text = f"holds {len(tables)} tables of the same metrics, one behind the other: "
+        text = f"holds {len(tables)} tables of the same metrics, each a run: "
         yield Note(name, f"{text}{told}{more}")
     yield from refusals(name, refused)
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -127,14 +128,14 @@ def _trackio(database: sqlite3.Connection, name: str, refused: Counter[str]) -> 
             continue
         own = {"_step": step, "_timestamp": _seconds(timestamp)}
         runs.setdefault(str(run), []).append({**without_media(record, media), **own})
-    for records in runs.values():
+    for run, records in runs.items():
         key = axis(records)
         last: object = None
         for record in records:
             last = record.get(key, last) if key else None
             made = logged(record, last, refused)
             if made.values:
-                yield made
+                yield replace(made, run=clean(run))
     yield from _which(list(runs), name)
     if len(runs) == 1 and _columns(database, "configs") >= {"run_name", "config"}:
         for run, text in database.execute("SELECT run_name, config FROM configs"):
@@ -164,8 +165,8 @@ def _mlflow(database: sqlite3.Connection, name: str) -> Iterator[Item]:
             held = math.copysign(math.inf, held)
         seconds = (number(timestamp) or 0.0) / 1000
         runs.setdefault(str(run), []).append(Scalar(counted, seconds, key, held))
-    for scalars in runs.values():
-        yield from rows(scalars)
+    for run, scalars in runs.items():
+        yield from (replace(item, run=clean(run)) for item in rows(scalars))
     yield from _which(list(runs), name)
     if len(runs) == 1 and _columns(database, "params") >= {"run_uuid", "key", "value"}:
         asked = "SELECT key, value FROM params WHERE run_uuid = ?"
@@ -180,7 +181,7 @@ def _which(runs: list[str], name: str) -> Iterator[Note]:
         yield Note(name, "holds no metrics")
     if len(runs) > 1:
         shown = ", ".join(clean(run) for run in runs[:10]) + (", ..." if len(runs) > 10 else "")
-        yield Note(name, f"holds {len(runs)} runs, read one after the other: {shown}")
+        yield Note(name, f"holds {len(runs)} runs: {shown}")
 
 
 def _seconds(written: object) -> float | None:

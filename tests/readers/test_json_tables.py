@@ -67,9 +67,7 @@ def test_tables_of_the_same_metrics_are_read_one_behind_the_other(tmp_path: Path
     one = {"n": 2, "data": {"1": {"kl": 0.1}, "2": {"kl": 0.2}}}
     found = of(tmp_path, {"E1": one, "E2": one})
     assert rows(found) == TWO * 2
-    assert (
-        "holds 2 tables of the same metrics, one behind the other: E1/data, E2/data" in found.told
-    )
+    assert "holds 2 tables of the same metrics, each a run: E1/data, E2/data" in found.told
     assert "2 values beside the tables are no rows" in found.told
 
 

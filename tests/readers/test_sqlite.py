@@ -109,7 +109,7 @@ def test_several_runs_follow_each_other(tmp_path: Path) -> None:
     rows = [number("kl", step, step, run=run) for step in (1, 2) for run in ("one", "two")]
     found = read(sqlite, database(tmp_path / "mlflow.db", MLFLOW, *rows))
     assert [row.step for row in found.rows] == [1, 2, 1, 2]
-    assert found.told == "mlflow.db: holds 2 runs, read one after the other: one, two"
+    assert found.told == "mlflow.db: holds 2 runs: one, two"
 
 
 def test_what_a_crash_left_in_the_write_ahead_log_is_read(tmp_path: Path) -> None:
