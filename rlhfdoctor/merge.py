@@ -479,8 +479,7 @@ def by_step(sheet: Sheet, key: str) -> pl.DataFrame:
 def same(one: float, other: float, printed: bool = False) -> bool:
     """Say whether two records may be of one number: equal, or rounded to float32.
 
-    printed: one of them was printed, so that the shorter of them may lack digits: 0.0123 is the
-    same as 0.012345.
+    printed: one of them was printed, so that the coarser may lack digits: 0.0123 is 0.012345.
     """
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
@@ -491,7 +490,7 @@ def same(one: float, other: float, printed: bool = False) -> bool:
     apart = abs(one - other)
     if apart <= SAME * max(abs(one), abs(other)):
         return True
-    return printed and apart <= _rounding(min(one, other, key=lambda value: len(repr(value))))
+    return printed and apart <= max(_rounding(one), _rounding(other))
 
 
 def _rounding(value: float) -> float:
