@@ -87,7 +87,7 @@ def test_the_first_cause_is_of_the_family_that_was_planted(name: str, family: st
 
 def test_a_cut_log_never_leads_over_a_collapse_before_the_cut() -> None:
     diagnosis = diagnosed(FIXTURES / "grpo_killed")
-    assert diagnosis.run.last_step == 30
+    assert diagnosis.run.last_step == 60
     assert diagnosis.causes[0].name != "interrupted"
     assert "LOG001" in {finding.code for finding in diagnosis.findings}
 

@@ -34,7 +34,10 @@ def tensorboard(path: Path) -> Iterator[Item]:
     if not found:
         yield Note(path.name, "holds no scalars")
     if rest.counts:
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(rest.counts.items()))
+        told = ", ".join(
+            f"{count} {kind.removesuffix('s') if count == 1 else kind}"
+            for kind, count in sorted(rest.counts.items())
+        )
         yield Note(path.name, f"holds besides scalars, unread: {told}")
     if rest.malformed:
         told = f"{rest.malformed} records are no events and were left out"

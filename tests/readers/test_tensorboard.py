@@ -175,7 +175,7 @@ def test_tensors_of_several_numbers_are_counted(tmp_path: Path, shape: tuple[int
     path = written(tmp_path, [event(1, ("kl", 1.0)), event(1, tensor("x", made, plugin=""))])
     found = read(tensorboard, path)
     assert points(found) == {"kl": [(1, 1.0)]}
-    assert found.told.endswith("holds besides scalars, unread: 1 tensors")
+    assert found.told.endswith("holds besides scalars, unread: 1 tensor")
 
 
 def test_scalars_of_one_step_and_split_are_one_row(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_texts_histograms_and_pictures_are_counted(tmp_path: Path) -> None:
         writer.add_image("plot", np.zeros((3, 2, 2)), 1)
     found = read(tensorboard, next(tmp_path.glob("*tfevents*")))
     assert points(found) == {"kl": [(1, 1.0)]}
-    assert found.told.endswith("unread: 1 histograms, 1 pictures, 2 texts")
+    assert found.told.endswith("unread: 1 histogram, 1 pictures, 2 texts")
 
 
 def test_a_file_without_scalars_says_so(tmp_path: Path) -> None:
