@@ -595,7 +595,7 @@ def test_a_run_that_was_killed_still_tells_what_was_planned() -> None:
 def test_event_files_tell_what_died_with_the_last_checkpoint() -> None:
     run = only(FIXTURES / "grpo_killed")
     assert (run.last_step, run.logged_steps) == (60, 60)
-    assert run.conflicts == run.seams == ()
+    assert (run.conflicts, run.seams) == ((), ())
     assert {source.reader: source.rows for source in run.sources if source.dialect} == {
         "tensorboard": 60,
         "trainer_state": 30,

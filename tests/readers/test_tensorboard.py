@@ -291,7 +291,7 @@ def test_texts_histograms_and_pictures_are_counted(tmp_path: Path) -> None:
         writer.add_image("plot", np.zeros((3, 2, 2)), 1)
     found = read(tensorboard, next(tmp_path.glob("*tfevents*")))
     assert points(found) == {"kl": [(1, 1.0)]}
-    assert found.told.endswith("unread: 1 histogram, 1 pictures, 2 texts")
+    assert found.told.endswith("unread: 1 histogram, 1 picture, 2 texts")
 
 
 def test_a_file_without_scalars_says_so(tmp_path: Path) -> None:
