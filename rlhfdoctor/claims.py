@@ -24,6 +24,8 @@ CONTAINERS = frozenset(
     {
         *("logs", "log", "metrics", "checkpoints", "ckpts", "samples", "completions", "outputs"),
         *("runs", "tensorboard", "tensorboard_log", "tensorboard_logs", "tb", "tb_logs", "events"),
+        *("train", "training", "trainer", "orchestrator"),
+        *("eval", "val", "valid", "validation", "evaluation"),
         *(
             "wandb",
             "swanlog",
@@ -44,9 +46,11 @@ DOUBTFUL = "json_tables"
 _OF_TRACKERS = re.compile(r"debug(-internal|-core)?\.log")
 """What wandb writes about itself; it says nothing of the run, and one is a link to elsewhere."""
 
-_SESSION = re.compile(r"[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+|\d{10}(\.\d+)?|version_\d+")
-"""What a trainer calls the event folder of one start: Nov30_07-20-10_host (Hugging Face),
-1796023210.1 (TensorBoard's hparams), version_0 (Lightning)."""
+_SESSION = re.compile(
+    r"[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+|\d{10}(\.\d+)?|(version|attempt)_\d+"
+)
+"""What a trainer calls the folder of one start: Nov30_07-20-10_host (Hugging Face), 1796023210.1
+(TensorBoard's hparams), version_0 (Lightning), attempt_0 (torchrun, with one folder a rank)."""
 
 _TRACKED = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-\w+")
 """What wandb calls the folder of one run: offline-run-20251130_072010-a1b2c3d4."""
@@ -79,12 +83,17 @@ def homes(
 
     Logs make the runs: a folder whose logs all belong to one place, or to it and one place below,
     is one run with everything in it. Sample files make runs where there is no log. Of several runs
-    that wandb tracked side by side each is one.
+    that wandb tracked side by side each is one, unless the folder above has a log of its own.
     """
     logs, every = list(logs), list(every)
     tracked = {place for path in logs for place in path.parents if _TRACKED.fullmatch(place.name)}
     beside = Counter(place.parent for place in tracked)
-    apart = {place for place in tracked if beside[place.parent] > 1}
+    untracked = {_home(path, root) for path in logs if tracked.isdisjoint(path.parents)}
+    apart = {
+        place
+        for place in tracked
+        if beside[place.parent] > 1 and _home(place, root) not in untracked
+    }
     made = {_home(path, root, apart) for path in logs}
     made = made or {_home(path, root) for path in samples}
     single = len(made - {root}) <= 1
@@ -190,8 +199,9 @@ def _home(path: Path, root: Path, runs: Collection[Path] = ()) -> Path:
 
 def _belongs_above(folder: Path) -> bool:
     name = folder.name
-    session = _SESSION.fullmatch(name) or _TRACKED.fullmatch(name)
-    return bool(session) or name in CONTAINERS or _is_checkpoint(folder)
+    session = bool(_SESSION.fullmatch(name) or _TRACKED.fullmatch(name))
+    session = session or (name.isdigit() and folder.parent.name.startswith("attempt_"))
+    return session or name in CONTAINERS or _is_checkpoint(folder)
 
 
 def _is_checkpoint(folder: Path) -> bool:

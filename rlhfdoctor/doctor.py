@@ -159,6 +159,7 @@ def _unanswered(
         if read > run.logged_steps == 0:
             found = f"{read} rows read, no key with a known meaning: see inspect and --map"
         missing.append(f"{FEWEST_ROWS} logged rows ({found})")
+    missing.extend(_lost(run))
     if profile.require is None:
         if "NUM001" not in looked:
             missing.append("non-finite values (NUM001)")
@@ -174,9 +175,30 @@ def _unanswered(
     return tuple(missing)
 
 
+def _lost(run: Run) -> list[str]:
+    """Return what of the log could not be read, where it is more than the end of a line."""
+    logs = {source.file for source in run.sources if source.dialect}
+    lost = sum(
+        note.left_out
+        for note in run.notes
+        if any(note.where == file or note.where.startswith(f"{file}:") for file in logs)
+    )
+    told = []
+    if lost > max(1, MOST_LOST * run.logged_steps):
+        told.append(f"{lost} records of the log, which were left out (see the notes)")
+    cut = sorted({note.where for note in run.notes if note.unread and note.where in logs})
+    if cut:
+        more = f" and {len(cut) - 1} more" if len(cut) > 1 else ""
+        told.append(f"the rest of {cut[0]}{more}, which could not be read")
+    return told
+
+
 def _found(code: str, findings: Sequence[Finding]) -> bool:
     return any(finding.code == code for finding in findings)
 
+
+MOST_LOST = 0.02
+"""Share of a log's rows that may be lost without a healthy verdict being lost with them."""
 
 PREFERENCE = ("DPO", "IPO", "KTO", "ORPO", "CPO", "SimPO", "BCO")
 """Algorithms that learn from preferences, without samples of their own."""

@@ -10,29 +10,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from statistics import median
 
 import polars as pl
 
 from rlhfdoctor import registry
 from rlhfdoctor.dialects import Derived, Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.kinship import by_step, same
 from rlhfdoctor.model import Column, Conflict, Location, Note, Seam, Setting
-from rlhfdoctor.sheets import Sheet
+from rlhfdoctor.sheets import Sheet, bare, split_of
 from rlhfdoctor.vocabulary import METRICS
-
-SAME = 1e-6
-"""Relative difference up to which two records of one number are the same (float32 rounding)."""
 
 MOST_PARTS = 200
 """Columns that one pattern of a dialect may open; no run has more reward functions."""
-
-MOST_COMPARED = 8
-"""Keys by which the rows of two files are compared."""
-
-FEWEST_MATCHES = 3
-"""Rows that must agree before one file lends its steps to another."""
 
 OBSERVATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
     "step": pl.Int64,
@@ -145,16 +135,6 @@ def _chosen(
 
 def _keys(sheet: Sheet) -> frozenset[str]:
     return frozenset(map(bare, (*sheet.series, *sheet.others)))
-
-
-def split_of(key: str) -> str:
-    """Return "eval" for a key of an evaluation, "train" for any other."""
-    return "eval" if key.startswith(("eval_", "eval/")) else "train"
-
-
-def bare(key: str) -> str:
-    """Return a key without the prefixes of trackers and evaluations."""
-    return key[5:] if split_of(key) == "eval" else key.removeprefix("train/")
 
 
 def _meaning(key: str, dialect: Dialect, mapping: Mapping[str, Key]) -> tuple[str, Key] | None:
@@ -356,6 +336,17 @@ def wide(tables: Sequence[Table], notes: list[Note]) -> tuple[pl.DataFrame, int]
     return made, int(logged.item()) if logged is not None else 0
 
 
+def beyond(tables: Sequence[Table], metrics: pl.DataFrame) -> Iterator[Note]:
+    """Yield where a log goes on behind the last step at which any known metric was logged."""
+    last = int(metrics["step"][-1]) if metrics.height else None
+    for table in tables:
+        index = table.log.sheet.index.filter(~pl.col("evaluation"))
+        count = index.filter(pl.col("step") > last).height if last is not None else 0
+        if count:
+            told = f"goes on for {count} rows behind step {last} without a key of known meaning"
+            yield Note(table.log.file, told, left_out=count)
+
+
 def _averaged(merged: pl.DataFrame, names: Sequence[str], notes: list[Note]) -> pl.DataFrame:
     """Average the processes of a run by their tokens; say where they lie furthest apart.
 
@@ -467,127 +458,3 @@ def seams(tables: Sequence[Table]) -> Iterator[Seam]:
             if (before, step) not in told:
                 told.add((before, step))
                 yield Seam(before, step, Location(table.log.file, line=line))
-
-
-def by_step(sheet: Sheet, key: str) -> pl.DataFrame:
-    """Return the last value of a key at each step: step, value."""
-    places, values = sheet.series[key]
-    frame = pl.DataFrame({"step": sheet.index["step"].gather(places), "value": values})
-    return frame.drop_nulls("step").unique("step", keep="last", maintain_order=True)
-
-
-def same(one: float, other: float, printed: bool = False) -> bool:
-    """Say whether two records may be of one number: equal, or rounded to float32.
-
-    printed: one of them was printed, so that the coarser may lack digits: 0.0123 is 0.012345.
-    """
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    if one == other:
-        return True
-    if math.isinf(one) or math.isinf(other):
-        return False
-    apart = abs(one - other)
-    if apart <= SAME * max(abs(one), abs(other)):
-        return True
-    return printed and apart <= max(_rounding(one), _rounding(other))
-
-
-def _rounding(value: float) -> float:
-    """Return half a unit of the last printed digit: three decimals at least (verl prints three)."""
-    mantissa, _, exponent = repr(value).partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    return 0.50001 * 10.0 ** (int(exponent) - decimals if exponent else -max(decimals, 3))
-
-
-def lent_steps(sheet: Sheet, others: Mapping[str, Sheet]) -> tuple[Sheet, str] | None:
-    """Give a file's rows the steps of another file that tells the same numbers.
-
-    A console prints no steps, and some logs count from 0: where the values of at least
-    ``FEWEST_MATCHES`` rows, and of nine in ten that can be compared, are those of another file's
-    rows in the same order, the rows have that file's steps, and rows beyond its end go on at its
-    pace. Returns the sheet and the other file's name; None where no file fits.
-    """
-    for file, other in others.items():
-        shared = sheet.series.keys() & other.series.keys()
-        keys = [
-            key
-            for key in sorted(shared)
-            if split_of(key) == "train" and sheet.series[key][1].n_unique() > 1
-        ][:MOST_COMPARED]
-        mine, theirs = _rows_of(sheet, keys), _rows_of(other, keys)
-        known = [other.steps[place] for place, _ in theirs]
-        if None in known or _agree(sheet, mine, dict(zip(known, theirs, strict=True))):
-            continue
-        offset = _offset([row for _, row in mine], [row for _, row in theirs])
-        if offset is not None:
-            at = [step for step in known if step is not None]
-            pace = round(median(b - a for a, b in pairwise(at))) if len(at) > 1 else 1
-            steps: list[int | None] = [None] * len(sheet)
-            for number, (place, _) in enumerate(mine, start=offset):
-                beyond = max(number - len(at) + 1, 0) + min(number, 0)
-                steps[place] = at[min(max(number, 0), len(at) - 1)] + pace * beyond
-            return sheet.with_index(step=_filled(steps)), file
-    return None
-
-
-def _agree(
-    sheet: Sheet,
-    mine: Sequence[tuple[int, tuple[float | None, ...]]],
-    theirs: Mapping[int | None, tuple[int, tuple[float | None, ...]]],
-) -> bool:
-    """Say whether a file has steps, and half its rows or more tell what the other's do there."""
-    steps = sheet.steps
-    both = [(row, theirs[steps[place]][1]) for place, row in mine if steps[place] in theirs]
-    return bool(both) and 2 * sum(_alike(*pair) for pair in both) >= len(both)
-
-
-def _filled(steps: Sequence[int | None]) -> list[int | None]:
-    """Give rows between (evaluations) the step of the row before them."""
-    filled: list[int | None] = []
-    last = next((step for step in steps if step is not None), None)
-    for step in steps:
-        last = step if step is not None else last
-        filled.append(last)
-    return filled
-
-
-def _rows_of(sheet: Sheet, keys: Sequence[str]) -> list[tuple[int, tuple[float | None, ...]]]:
-    """Return the training rows that hold one of these keys, with their values."""
-    table = list(zip(*(sheet.column(key).to_list() for key in keys), strict=True))
-    trained = sheet.trained
-    return [
-        (place, row)
-        for place, row in enumerate(table)
-        if trained[place] and any(value is not None for value in row)
-    ]
-
-
-def _offset(
-    mine: Sequence[tuple[float | None, ...]], theirs: Sequence[tuple[float | None, ...]]
-) -> int | None:
-    """Return how many rows of the other file lie before the first of this one.
-
-    Only offsets that bring one of the first rows onto an equal row are tried.
-    """
-    starts = Counter(
-        there - here
-        for here, row in enumerate(mine[:FEWEST_MATCHES])
-        for there, other in enumerate(theirs)
-        if _alike(row, other)
-    )
-    for offset, _ in starts.most_common(16):
-        pairs = [
-            (row, theirs[place + offset])
-            for place, row in enumerate(mine)
-            if 0 <= place + offset < len(theirs)
-        ]
-        matches = sum(_alike(row, other) for row, other in pairs)
-        if matches >= FEWEST_MATCHES and matches >= 0.9 * len(pairs):
-            return offset
-    return None
-
-
-def _alike(row: Sequence[float | None], other: Sequence[float | None]) -> bool:
-    pairs = [(a, b) for a, b in zip(row, other, strict=True) if a is not None and b is not None]
-    return bool(pairs) and all(same(a, b, printed=True) for a, b in pairs)

@@ -80,7 +80,8 @@ class Rows:
     """Many logged rows at once, by column: what a reader of long files yields.
 
     steps, epochs, ranks, lines: one entry a row. tables: rows that carry the same keys, as (places
-    among the rows, numbers of each key at those places). others: as in ``Row``, of all rows.
+    among the rows, numbers of each key at those places). others: as in ``Row``, of all rows. runs:
+    as ``Row.run``, one entry a row; empty where no row names its run.
     """
 
     steps: Sequence[int | None]
@@ -90,6 +91,7 @@ class Rows:
     evals: Sequence[bool]
     tables: Sequence[tuple[Sequence[int], Mapping[str, Sequence[float]]]]
     others: frozenset[str] = frozenset()
+    runs: Sequence[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True)

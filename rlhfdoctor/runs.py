@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from rlhfdoctor import merge, registry
 from rlhfdoctor.claims import DOUBTFUL, Claim, claim, found, homes, shown
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
+from rlhfdoctor.kinship import evaluations, families, lent_steps, nearest, ranks
 from rlhfdoctor.measures import log_fingerprint
 from rlhfdoctor.model import (
     Checkpoint,
@@ -42,6 +43,7 @@ from rlhfdoctor.sheets import (
     counted_on,
     numbered,
     parts,
+    placed_by_epoch,
     restarts,
     segmented,
 )
@@ -55,6 +57,9 @@ TRACKED = ("tensorboard", "wandb", "swanlab")
 
 SUMMARY = "wandb_summary"
 """The reader of a file that holds the last value of each key, of whatever step."""
+
+MOST_LENDERS = 8
+"""Logs whose steps are tried on a log without; the longest that no console printed first."""
 
 NUMBERED = "numbered from 1"
 """How a note says that the steps of a log are but the numbers of its rows."""
@@ -82,8 +87,6 @@ SAMPLES: dict[str, pl.DataType | type[pl.DataType]] = {
     "rejected": pl.String,
 }
 """Columns of ``Run.samples``."""
-
-_RANK = re.compile(r"(?:^|[^a-z])(?:local_?)?rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -431,24 +434,51 @@ def _build(
 ) -> list[Run]:
     """Build the runs of one place.
 
-    Its logs are one run; several where its only log starts over, and besides those that a file of
-    several runs names.
+    Its logs are one run, unless they contradict each other from their first step on; several where
+    the only log starts over, and besides those that a file of several runs names.
     """
-    files = sorted(
-        files, key=lambda file: (file.reader not in PRINTED, file.updates_done, file.name)
-    )
     named = {file.name: by_run(file.sheet) for file in files if file.sheet}
     several = [file for file in files if len(named.get(file.name, ())) > 1]
     single = [file for file in files if file not in several]
     runs: list[Run] = []
     if _holds(single) or not several:
-        runs += _restarted(place, _on_one_axis(_without_summaries(single)), forced, mapping)
+        runs += _single(place, _on_one_axis(_without_summaries(single)), forced, mapping)
     beside = [file for file in single if not file.sheet and file.reader == "config"]
     for file in several:
         for name, sheet in named[file.name].items():
             (log,) = _on_one_axis([replace(file, sheet=sheet, settings=[])])
             run = _run(place, [*beside, log], forced, mapping)
             runs.append(replace(run, name=f"{run.name}#{name}"))
+    return runs
+
+
+def _single(
+    place: Path, files: list[_File], forced: Dialect | None, mapping: Mapping[str, Key]
+) -> list[Run]:
+    """Build the runs that the logs of a place tell of: one family of logs each.
+
+    What lies beside the logs belongs to the nearest of them; configurations to all that are as
+    near, samples and checkpoints to the first.
+    """
+    logs = {file.name: file.sheet for file in files if file.sheet}
+    printed = {file.name for file in files if file.reader in PRINTED}
+    groups = families(logs, printed) if len(logs) > 1 else [[*logs]]
+    if len(groups) < 2:
+        return _restarted(place, files, forced, mapping)
+    held: list[list[_File]] = [[] for _ in groups]
+    for file in files:
+        near = [n for n, group in enumerate(groups) if file.name in group]
+        near = near or nearest(file.name, groups)
+        for number in near if file.reader == "config" else near[:1]:
+            held[number].append(file)
+    runs = []
+    for group, members in zip(groups, held, strict=True):
+        told = Note(
+            group[0], f"contradicts {len(groups) - 1} other logs beside it; a run of its own"
+        )
+        for run in _restarted(place, members, forced, mapping):
+            name = f"{run.name}#{group[0]}"
+            runs.append(replace(run, name=name, notes=(*run.notes, told)))
     return runs
 
 
@@ -490,50 +520,71 @@ def _sheet(file: _File) -> Sheet:
 
 
 def _on_one_axis(files: Sequence[_File]) -> list[_File]:
-    """Put the logs of a place on one axis of steps, and say what was done to whose.
+    """Put the logs of a place on one axis of steps, the one to be believed first last.
 
     Steps that are counted anew in each epoch are put end to end; a log without steps, or with
     others, takes those of a log that tells the same numbers; what remains without is numbered.
     """
     config = _config(files)
-    counted: dict[str, Sheet] = {}
-    notes: dict[str, list[Note]] = defaultdict(list)
-    ranked = {file.name for file in files if _RANK.search(file.name)}
-    for file in files:
-        if file.sheet:
-            counted[file.name], times = counted_on(file.sheet)
-            if times:
-                told = f"steps are counted anew in each epoch; put end to end {times} times"
-                notes[file.name].append(Note(file.name, told))
+    logs = [file.name for file in files if file.sheet]
+    evaluated, processes = evaluations(logs), ranks(logs)
+    made = [_counted(file, config, evaluated) if file.sheet else file for file in files]
     lenders = {
-        file.name: counted[file.name]
-        for file in reversed(files)
-        if file.sheet and not _stepless(counted[file.name]) and file.reader not in PRINTED
+        file.name: file.sheet
+        for file in sorted(made, key=lambda file: (file.reader in PRINTED, -file.held))
+        if file.sheet and not _stepless(file.sheet) and file.name not in processes
     }
-    made = []
-    for file in files:
+    lenders = dict(list(lenders.items())[:MOST_LENDERS])
+    for number, file in enumerate(made):
         if file.sheet is None:
-            made.append(file)
             continue
-        sheet = counted[file.name]
+        sheet, notes = file.sheet, list(file.notes)
         others = {name: other for name, other in lenders.items() if name != file.name}
-        lent = None if file.name in ranked else merge.lent_steps(sheet, others)
+        printed = file.reader in PRINTED
+        lent = None if file.name in processes else lent_steps(sheet, others, printed)
         if lent is not None:
             sheet, lender = lent
-            told = f"its rows are those of {lender}, whose steps they take"
-            notes[file.name].append(Note(file.name, told))
-            lenders.pop(file.name, None)
+            notes.append(Note(file.name, f"its rows are those of {lender}, whose steps they take"))
+            lenders[file.name] = sheet
         elif _stepless(sheet):
-            sheet = _number(file.name, sheet, config, notes[file.name])
+            sheet = _number(file.name, sheet, config, lenders, notes)
         elif missing := sheet.index["step"].null_count():
             told = f"{missing} rows carry no step and were left out"
-            notes[file.name].append(Note(file.name, told, left_out=missing))
+            notes.append(Note(file.name, told, left_out=missing))
             sheet = sheet.take(sheet.index["step"].is_not_null().to_list())
-        rank = _RANK.search(file.name)
-        if rank:
-            sheet = sheet.with_index(rank=[int(rank[1])] * len(sheet))
-        made.append(replace(file, sheet=segmented(sheet), notes=[*file.notes, *notes[file.name]]))
-    return made
+        if file.name in processes:
+            sheet = sheet.with_index(rank=[processes[file.name]] * len(sheet))
+        made[number] = replace(file, sheet=segmented(sheet), notes=notes)
+    return sorted(made, key=_precedence)
+
+
+def _precedence(file: _File) -> tuple[bool, float, float, str]:
+    """Order files by how far they are believed where they tell the same: the last is.
+
+    A log made for machines before what was printed, the state of the trainer that was further
+    before another, what was logged after a resume before what it began from.
+    """
+    steps = file.sheet.index["step"].drop_nulls() if file.sheet else None
+    first = float(steps[0]) if steps is not None and steps.len() else -math.inf
+    return (file.reader not in PRINTED, file.updates_done, first, file.name)
+
+
+def _counted(file: _File, config: Mapping[str, Setting], evaluated: Collection[str]) -> _File:
+    """Put steps end to end that are counted anew in each epoch; mark a log of evaluations."""
+    sheet, notes = _sheet(file), list(file.notes)
+    planned = config.get("planned_steps")
+    own = planned is not None and planned.where.file == file.name
+    period = planned.value if planned and own and isinstance(planned.value, int | float) else None
+    sheet, times = counted_on(sheet, period)
+    settings = file.settings
+    if times:
+        told = f"steps are counted anew in each epoch; put end to end {times} times"
+        notes.append(Note(file.name, told))
+        settings = [item for item in settings if item.name != "planned_steps"]
+    if file.name in evaluated:
+        notes.append(Note(file.name, "is called a log of evaluations; read as one"))
+        sheet = sheet.as_evaluation()
+    return replace(file, sheet=sheet, notes=notes, settings=settings)
 
 
 def _stepless(sheet: Sheet) -> bool:
@@ -541,14 +592,27 @@ def _stepless(sheet: Sheet) -> bool:
     return 2 * sheet.index["step"].null_count() > len(sheet)
 
 
-def _number(name: str, sheet: Sheet, config: Mapping[str, Setting], notes: list[Note]) -> Sheet:
-    """Number rows without a step: by the logging interval where it is known, else from 1."""
+def _number(
+    name: str,
+    sheet: Sheet,
+    config: Mapping[str, Setting],
+    lenders: Mapping[str, Sheet],
+    notes: list[Note],
+) -> Sheet:
+    """Number rows without a step: by their epochs, by the logging interval, else from 1."""
     none = sheet.index["step"].null_count() == len(sheet)
     what = "no step is logged" if none else "most rows carry no step"
     every = config["logging_steps"].value if "logging_steps" in config else None
-    if isinstance(every, int | float) and every >= 1 and float(every).is_integer():
-        notes.append(Note(name, f"{what}; the rows were numbered by logging_steps = {every:.0f}"))
-        return numbered(sheet, int(every))
+    known = isinstance(every, int | float) and every >= 1 and float(every).is_integer()
+    interval = int(every) if known and isinstance(every, int | float) else 1
+    for lender, other in lenders.items():
+        placed = placed_by_epoch(sheet, other, interval)
+        if placed is not None:
+            notes.append(Note(name, f"{what}; the rows were placed by their epochs in {lender}"))
+            return placed
+    if known:
+        notes.append(Note(name, f"{what}; the rows were numbered by logging_steps = {interval}"))
+        return numbered(sheet, interval)
     notes.append(Note(name, f"{what}; the rows were {NUMBERED}"))
     return numbered(sheet)
 
@@ -570,6 +634,7 @@ def _run(
         if file.sheet
     ]
     metrics, logged = merge.wide(tables, notes)
+    notes.extend(merge.beyond(tables, metrics))
     observations = merge.record(tables)
     algorithm, framework = spoken.algorithm, spoken.framework
     if (algorithm == "unknown" or " or " in algorithm) and "algorithm" in config:

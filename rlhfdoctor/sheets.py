@@ -66,6 +66,14 @@ class Sheet:
         made = [pl.Series(name, items, dtype=INDEX[name]) for name, items in columns.items()]
         return replace(self, index=self.index.with_columns(made))
 
+    def as_evaluation(self) -> Sheet:
+        """Return the sheet with every metric behind the prefix of evaluations."""
+        series = {
+            key if split_of(key) == "eval" else f"eval_{bare(key)}": held
+            for key, held in self.series.items()
+        }
+        return replace(self, index=self.index.with_columns(evaluation=pl.lit(True)), series=series)
+
     def take(self, keep: Sequence[bool]) -> Sheet:
         """Return the sheet of some of its rows; keys that they do not hold are gone."""
         mask = pl.Series(keep, dtype=pl.Boolean)
@@ -120,6 +128,9 @@ class Builder:
                 (start + place, rank) for place, rank in enumerate(item.ranks) if rank is not None
             )
             self.evals.extend(start + place for place, is_eval in enumerate(item.evals) if is_eval)
+            self.runs.update(
+                (start + place, run) for place, run in enumerate(item.runs) if run is not None
+            )
             for places, table in item.tables:
                 at = array("I", [start + place for place in places])
                 for key, values in table.items():
@@ -164,6 +175,16 @@ class Builder:
         found.extend(values)
 
 
+def split_of(key: str) -> str:
+    """Return "eval" for a key of an evaluation, "train" for any other."""
+    return "eval" if key.startswith(("eval_", "eval/")) else "train"
+
+
+def bare(key: str) -> str:
+    """Return a key without the prefixes of trackers and evaluations."""
+    return key[5:] if split_of(key) == "eval" else key.removeprefix("train/")
+
+
 # The step axis
 
 
@@ -180,10 +201,12 @@ def numbered(sheet: Sheet, interval: int = 1) -> Sheet:
     return sheet.with_index(step=steps)
 
 
-def counted_on(sheet: Sheet) -> tuple[Sheet, int]:
+def counted_on(sheet: Sheet, period: float | None = None) -> tuple[Sheet, int]:
     """Count steps on where they are counted anew in each epoch; return how often that was.
 
-    The epoch goes on where the step goes back: it is no restart and no resume.
+    The epoch goes on where the step goes back: it is no restart and no resume. period: the steps
+    of an epoch, where the log tells them; else an epoch is as long as its last step says, or one
+    longer where it began at 0.
     """
     if _rising(sheet):
         return sheet, 0
@@ -195,25 +218,56 @@ def counted_on(sheet: Sheet) -> tuple[Sheet, int]:
     ):
         if step is not None and trained:
             if last and step < last[0] and last[0] and (epoch or 0.0) > last[1]:
-                shift, times = shift + last[0], times + 1
+                told = period is not None and last[0] <= period < 2 * last[0] + 1
+                length = int(period) if told and period is not None else last[0] + (step == 0)
+                shift, times = shift + length, times + 1
             last = (step, epoch or 0.0)
         counted.append(step if step is None else step + shift)
     return (sheet.with_index(step=counted), times) if times else (sheet, 0)
 
 
+def placed_by_epoch(sheet: Sheet, other: Sheet, interval: int) -> Sheet | None:
+    """Give rows the steps that their epochs have in another log; None where epochs are too coarse.
+
+    An epoch is printed with two digits: half a digit must be less than half a logging interval.
+    """
+    pairs = other.index.filter(~pl.col("evaluation")).select("step", "epoch").drop_nulls()
+    pairs = pairs.filter(pl.col("epoch") > 0)
+    if not pairs.height or sheet.index["epoch"].null_count():
+        return None
+    step, epoch = pairs.row(-1)
+    pace = step / epoch
+    if 0.005 * pace >= interval / 2:
+        return None
+    exact = sheet.index["epoch"] * pace / interval
+    return sheet.with_index(step=(exact.round() * interval).cast(pl.Int64).to_list())
+
+
 def restarts(sheet: Sheet) -> list[int]:
-    """Return the rows at which the training step goes back to where the log began: a new run."""
+    """Return the rows at which another run begins.
+
+    The training step goes back to where the log began, or to its own first logging interval: a run
+    that is resumed goes back to where it was saved.
+    """
     if _rising(sheet):
         return []
+    trained = [
+        (place, step)
+        for place, (step, is_trained) in enumerate(zip(sheet.steps, sheet.trained, strict=True))
+        if step is not None and is_trained
+    ]
     found: list[int] = []
-    first = last = None
-    for place, (step, trained) in enumerate(zip(sheet.steps, sheet.trained, strict=True)):
-        if step is not None and trained:
-            if first is not None and last is not None and step < last and step <= first:
-                found.append(place)
-                first = None
-            first = step if first is None else first
-            last = step
+    start = 0
+    for at in range(1, len(trained)):
+        (place, step), last = trained[at], trained[at - 1][1]
+        if step >= last:
+            continue
+        first = trained[start][1]
+        pace = trained[start + 1][1] - first
+        after = trained[at + 1][1] - step if at + 1 < len(trained) else 0
+        if step <= first or (step == after and after > pace > 0):
+            found.append(place)
+            start = at
     return found
 
 
@@ -227,9 +281,14 @@ def parts(sheet: Sheet, starts: Sequence[int]) -> list[Sheet]:
 
 
 def by_run(sheet: Sheet) -> dict[str, Sheet]:
-    """Return the sheets of the runs that a file names, in the order in which they begin."""
+    """Return the sheets of the runs that a file names, in the order in which they begin.
+
+    A name that is new in every other row names no run.
+    """
     names = sheet.index["run"]
     told = names.drop_nulls().unique(maintain_order=True).to_list()
+    if 2 * len(told) > len(sheet):
+        return {}
     return {name: sheet.take((names == name).fill_null(False).to_list()) for name in told}
 
 

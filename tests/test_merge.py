@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rlhfdoctor.merge import same
+from rlhfdoctor.kinship import same
 from rlhfdoctor.model import Run
 from rlhfdoctor.runs import read_runs
 from tests.builders import log_history, write_jsonl, write_state

@@ -8,6 +8,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +34,15 @@ STEP_KEYS = (
 
 PROGRESS_KEYS = ("global_step/max_steps", "iteration", "current_steps")
 """Keys that may hold the step and the last one as text: "5/100" (ms-swift, Megatron)."""
+
+SPLIT_KEYS = ("split", "phase", "mode", "stage", "subset", "partition")
+"""Keys whose text says whether a row was trained or evaluated."""
+
+EVALUATIONS = frozenset(("eval", "val", "valid", "validation", "evaluation", "test", "dev"))
+"""What an evaluation is called."""
+
+RUN_KEYS = ("run", "run_name", "run_id", "exp", "exp_name", "experiment", "experiment_name", "seed")
+"""Keys whose text, or whose seed, says which of several runs logged a row."""
 
 RANK_KEYS = ("rank", "local_rank", "process_index")
 """Keys that say which process of several logged a row."""
@@ -70,6 +80,7 @@ BLOCK_ROWS = 256
 """Records that are made into rows at once: few enough to stay in a processor's cache."""
 
 _COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, *RANK_KEYS))
+_SAID = frozenset((*SPLIT_KEYS, *RUN_KEYS))
 _NUMBERS: set[type] = {int, float}
 _WHOLE: set[type] = {int}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -188,6 +199,7 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
         rank=made.ranks[0],
         line=line,
         others=tuple(sorted(made.others)),
+        run=made.runs[0] if made.runs else None,
     )
 
 
@@ -195,6 +207,14 @@ def rows(
     lines: Sequence[int | None], records: Sequence[Mapping[str, object]], refused: Counter[str]
 ) -> Rows:
     """Make rows of many logged records, each with its line, as ``row`` does of one."""
+    if any(_SAID & record.keys() for record in records):
+        return _said(lines, records, refused)
+    return _rows(lines, records, refused)
+
+
+def _rows(
+    lines: Sequence[int | None], records: Sequence[Mapping[str, object]], refused: Counter[str]
+) -> Rows:
     block = _Block(len(records), refused)
     shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, record in enumerate(records):
@@ -223,6 +243,44 @@ def rows(
         tables=block.tables,
         others=frozenset(block.others),
     )
+
+
+def _said(
+    lines: Sequence[int | None], records: Sequence[Mapping[str, object]], refused: Counter[str]
+) -> Rows:
+    """Make rows of records that say of what split or of which run they are.
+
+    The metrics of an evaluation get its prefix: in one table with those of training they would
+    take their places.
+    """
+    plain: list[Mapping[str, object]] = []
+    runs: list[str | None] = []
+    said: set[str] = set()
+    for record in records:
+        told = [key for key in _SAID if key in record and _says(key, record[key])]
+        run = next((f"{key} {record[key]}" for key in RUN_KEYS if key in told), None)
+        evaluates = any(
+            str(record[key]).strip().lower() in EVALUATIONS for key in SPLIT_KEYS if key in told
+        )
+        said.update(told)
+        runs.append(None if run is None else clean(run.removeprefix("run ")))
+        plain.append(
+            {
+                f"eval_{key}" if evaluates and _measures(key) else key: value
+                for key, value in record.items()
+                if key not in told
+            }
+        )
+    made = _rows(lines, plain, refused)
+    return replace(made, runs=runs, others=made.others | said)
+
+
+def _says(key: str, value: object) -> bool:
+    return isinstance(value, str) or (key == "seed" and type(value) is int)
+
+
+def _measures(key: str) -> bool:
+    return key not in _COUNTERS and not key.startswith(("eval_", "eval/"))
 
 
 def _leaves(record: Mapping[str, object]) -> dict[str, object]:
@@ -373,7 +431,7 @@ def blocks(path: Path) -> Iterator[Block | Note]:
         if file.peek(64)[:64].lstrip()[:1] == b"[":
             yield from _array(path, file.read())
             if fault := fault_of(file):
-                yield Note(path.name, fault, left_out=1)
+                yield Note(path.name, fault, left_out=1, unread=True)
             return
         bad: list[int] = []
         last, line = 0, b"\n"
@@ -396,7 +454,7 @@ def blocks(path: Path) -> Iterator[Block | Note]:
         ended = line.endswith(b"\n")
         fault = fault_of(file)
     if fault:
-        yield Note(path.name, fault, left_out=1)
+        yield Note(path.name, fault, left_out=1, unread=True)
     if bad and bad[-1] == last and not ended:
         where = f"{path.name}:{bad.pop()}"
         yield Note(where, "last line is cut; the file ends inside a record", left_out=1)

@@ -69,7 +69,7 @@ def read_tables(path: Path) -> Iterator[Item]:
         yield Note(path.name, f"is longer than {LARGEST} bytes; not read", unread=True)
         return
     if fault:
-        yield Note(path.name, fault, left_out=1)
+        yield Note(path.name, fault, left_out=1, unread=True)
     beside = 0
     try:
         document = loads(text)

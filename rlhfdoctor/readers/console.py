@@ -69,4 +69,4 @@ def console(path: Path) -> Iterator[Item]:
     with opened(path) as file:
         yield from read_text(segments(file), path.name)
         if fault := fault_of(file):
-            yield Note(path.name, fault, left_out=1)
+            yield Note(path.name, fault, left_out=1, unread=True)

@@ -96,7 +96,7 @@ def csv(path: Path) -> Iterator[Item]:
         else:
             yield from _metrics(path, names, lines)
         if text := fault():
-            yield Note(path.name, text, left_out=1)
+            yield Note(path.name, text, left_out=1, unread=True)
 
 
 Lines = Iterator[tuple[int, list[str]]]

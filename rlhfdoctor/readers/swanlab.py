@@ -57,7 +57,7 @@ def swanlab(path: Path) -> Iterator[Item]:
         yield Note(path.name, told, left_out=rest.malformed)
     yield from rest.notes
     if fault:
-        yield Note(path.name, fault, left_out=1)
+        yield Note(path.name, fault, left_out=1, unread=True)
 
 
 def _scalars(items: Iterable[bytes | Note], rest: _Rest) -> Iterator[Scalar]:

@@ -44,4 +44,4 @@ def tensorboard(path: Path) -> Iterator[Item]:
         yield Note(path.name, told, left_out=rest.malformed)
     yield from rest.notes
     if fault:
-        yield Note(path.name, fault, left_out=1)
+        yield Note(path.name, fault, left_out=1, unread=True)

@@ -71,7 +71,7 @@ def wandb(path: Path) -> Iterator[Item]:
             except ValueError:
                 found.malformed += 1
         if fault := fault_of(file):
-            notes.append(Note(path.name, fault, left_out=1))
+            notes.append(Note(path.name, fault, left_out=1, unread=True))
     refused: Counter[str] = Counter()
     key = axis(found.history)
     step: object = None

@@ -12,8 +12,8 @@ import pytest
 
 from rlhfdoctor import registry
 from rlhfdoctor.dialects import Dialect, choose
-from rlhfdoctor.merge import bare
 from rlhfdoctor.runs import read_runs
+from rlhfdoctor.sheets import bare
 from rlhfdoctor.vocabulary import METRICS
 from tests.builders import write_jsonl
 
