@@ -13,7 +13,7 @@ DIALECT = Dialect(
     algorithm="GRPO",
     marks=(
         frozenset({"gen_kl_error", "token_mult_prob_error"}),
-        frozenset({"probs_ratio", "probs_ratio_clamped"}),
+        frozenset({"probs_ratio", "probs_ratio_clamped", "num_valid_samples"}),
         frozenset({"mean_gen_tokens_per_sample", "natural_termination_rate"}),
     ),
     keys={

@@ -12,7 +12,7 @@ DIALECT = Dialect(
     marks=(
         frozenset({"ppo/mean_non_score_reward", "ppo/loss/total"}),
         frozenset({"ppo/policy/policykl", "ppo/loss/policy"}),
-        frozenset({"ppo/policy/advantages_mean", "ppo/loss/total"}),
+        frozenset({"ppo/policy/advantages_mean", "ppo/loss/total", "ppo/returns/var"}),
     ),
     keys={
         "objective/kl": Key(
