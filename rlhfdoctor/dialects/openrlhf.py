@@ -12,8 +12,16 @@ DIALECT = Dialect(
     algorithm="PPO or GRPO",
     marks=(
         frozenset({"ppo_clip_ratio", "response_clip_ratio", "policy_loss", "actor_lr", "return"}),
-        frozenset({"ppo_clip_ratio", "rollout/truncated_rate", "rollout/reward_mean", "actor_lr"}),
-        frozenset({"ppo_clip_ratio", "vllm_kl", "policy_loss", "actor_lr"}),
+        frozenset(
+            {
+                "ppo_clip_ratio",
+                "rollout/truncated_rate",
+                "rollout/reward_mean",
+                "actor_lr",
+                "return",
+            }
+        ),
+        frozenset({"ppo_clip_ratio", "vllm_kl", "policy_loss", "actor_lr", "return"}),
         frozenset(
             {"policy_loss", "actor_lr", "reward", "return", "response_length", "total_length"}
         ),

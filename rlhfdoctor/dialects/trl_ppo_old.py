@@ -10,8 +10,8 @@ DIALECT = Dialect(
     framework="TRL",
     algorithm="PPO",
     marks=(
-        frozenset({"ppo/mean_non_score_reward", "ppo/loss/total"}),
-        frozenset({"ppo/policy/policykl", "ppo/loss/policy"}),
+        frozenset({"ppo/mean_non_score_reward", "ppo/loss/total", "ppo/returns/var"}),
+        frozenset({"ppo/policy/policykl", "ppo/loss/policy", "ppo/returns/var"}),
         frozenset({"ppo/policy/advantages_mean", "ppo/loss/total", "ppo/returns/var"}),
     ),
     keys={
