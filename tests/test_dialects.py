@@ -21,8 +21,13 @@ HF_KEYS = ("loss", "learning_rate", "grad_norm")
 GRPO_KEYS = ("completions/mean_length", "reward_std", "reward", "kl", *HF_KEYS)
 OLD_GRPO_KEYS = ("completion_length", "reward_std", "reward", "kl", *HF_KEYS)
 PPO_KEYS = ("objective/kl", "policy/approxkl_avg", "val/ratio", "loss/policy_avg")
-DPO_KEYS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins")
-DPO_KEYS += HF_KEYS
+DPO_KEYS = (
+    "rewards/chosen",
+    "rewards/rejected",
+    "rewards/accuracies",
+    "rewards/margins",
+    *HF_KEYS,
+)
 
 
 def chosen(*keys: str, negative: tuple[str, ...] = (), algorithm: str | None = None) -> Dialect:
