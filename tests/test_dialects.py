@@ -77,8 +77,6 @@ def test_marks_choose_the_dialect(
     [
         pytest.param("log_odds_ratio", "trl_orpo", id="ORPO's odds ratio"),
         pytest.param("log_odds_chosen", "trl_orpo", id="ORPO's odds"),
-        pytest.param("kl", "trl_kto", id="KTO's baseline"),
-        pytest.param("delta", "trl_bco", id="BCO's shift"),
         pytest.param("objective/scores_margin", "trl_online_dpo", id="OnlineDPO's margin"),
         pytest.param("loss/xpo", "trl_xpo", id="XPO's loss"),
         pytest.param("loss/kl", "trl_nash_md", id="Nash-MD's KL"),
@@ -89,6 +87,21 @@ def test_other_preference_trainers_are_not_called_dpo(stranger: str, name: str) 
     beside = {"loss/xpo": ("loss/dpo",), "loss/kl": ("loss/score",)}.get(stranger, ())
     found = chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger, *beside)
     assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("own", "name"),
+    [
+        pytest.param("kl", "trl_kto", id="KTO's baseline"),
+        pytest.param("delta", "trl_bco", id="BCO's shift"),
+    ],
+)
+def test_without_pairs_there_are_no_accuracies(own: str, name: str) -> None:
+    unpaired = [key for key in DPO_KEYS if key != "rewards/accuracies"]
+    assert chosen(*unpaired, "logps/chosen", own).name == name
+    found = chosen(*DPO_KEYS, "logps/chosen", own)
+    assert found.name == "trl_dpo"
+    assert found.meaning(own) is None
 
 
 @pytest.mark.parametrize(
@@ -505,7 +518,10 @@ def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
 def test_a_preference_log_of_another_trainer_has_units_of_its_own(
     tmp_path: Path, extra: dict[str, Any], algorithm: str, unit: str, logp: str
 ) -> None:
-    write_jsonl(tmp_path / "log.jsonl", [{**row, **extra} for row in log_history("dpo_healthy")])
+    rows = [{**row, **extra} for row in log_history("dpo_healthy")]
+    if algorithm == "KTO":
+        rows = [{k: v for k, v in row.items() if k != "rewards/accuracies"} for row in rows]
+    write_jsonl(tmp_path / "log.jsonl", rows)
     (tmp_path / "args.json").write_text(json.dumps({"algorithm": algorithm}), encoding="utf-8")
     found = read_runs(tmp_path)[0]
     assert (found.framework, found.algorithm) == ("TRL", algorithm)

@@ -68,8 +68,11 @@ PREFERENCE_KEYS = frozenset({"rewards/chosen", "rewards/rejected"})
 
 PREFERENCE_MARKS = (LOGGED | PREFERENCE_KEYS | {"rewards/accuracies", "rewards/margins"},)
 
-PAIRS = (LOGGED | PREFERENCE_KEYS | {"rewards/margins", "logps/chosen"}, *PREFERENCE_MARKS)
-"""The same, of trainers that may log no accuracies."""
+UNPAIRED_MARKS = (LOGGED | PREFERENCE_KEYS | {"rewards/margins", "logps/chosen"},)
+"""The same of KTO and BCO, whose data are no pairs: they log no accuracies."""
+
+PAIRS = (*UNPAIRED_MARKS, *PREFERENCE_MARKS)
+"""The same, of trainers that may log accuracies."""
 
 LOGITS = {"logits/chosen": Key("logit_chosen"), "logits/rejected": Key("logit_rejected")}
 

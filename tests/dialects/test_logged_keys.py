@@ -12,6 +12,7 @@ import pytest
 
 from rlhfdoctor import registry
 from rlhfdoctor.dialects import Dialect, choose
+from rlhfdoctor.dialects.generic import _NAMES
 from rlhfdoctor.merge import bare
 from rlhfdoctor.runs import read_runs
 from rlhfdoctor.vocabulary import METRICS
@@ -205,3 +206,22 @@ def test_the_prefix_of_a_tracker_changes_nothing(tmp_path: Path, name: str) -> N
         row = {f"{prefix}{key}": 0.5 for key in keys}
         read = read_runs(write_jsonl(tmp_path / f"{prefix[:-1]}log.jsonl", [{"step": 1, **row}]))
         assert read[0].dialect == name
+
+
+PLAIN = {name for _, names in _NAMES for name in names} | {"delta", "margin", "acc", "score"}
+
+OPEN = {
+    ("trl_kto", "delta"): "trl_bco",
+    ("trl_kto", "reward_std"): "generic",
+    ("llamafactory", "accuracy"): "llamafactory_dpo",
+    ("llamafactory_dpo", "kl"): "llamafactory_kto",
+    ("nemo_rl_dpo", "acc"): "nemo_aligner_dpo",
+}
+"""Keys by which a trainer's algorithms, or a trainer and its ancestor, are told apart."""
+
+
+@pytest.mark.parametrize("name", sorted(LOGGED))
+def test_a_plain_key_of_ones_own_beside_a_trainers_changes_nothing(name: str) -> None:
+    found = {key: chosen(name, [*written(name), key]) for key in PLAIN}
+    expected = {key: OPEN.get((name, key), name) for key in PLAIN}
+    assert found == expected
