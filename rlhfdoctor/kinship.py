@@ -267,6 +267,9 @@ def lent_steps(
 
 def _lags(sheet: Sheet, lender: Sheet, keys: Sequence[str]) -> bool:
     """Say whether a log counts each step one lower than the lender: equal there, and only there."""
+    begins, there = _begins(sheet), _begins(lender)
+    if begins is None or there is None or begins + 1 != there:
+        return False
     shifted, level, told = 0, 0, 0
     for key in keys:
         mine = dict(by_step(sheet, key).head(MOST_STEPS).iter_rows())
@@ -278,6 +281,11 @@ def _lags(sheet: Sheet, lender: Sheet, keys: Sequence[str]) -> bool:
         shifted += all(same(v, theirs[s + 1]) for s, v in mine.items() if s + 1 in theirs)
         level += any(same(v, theirs[s]) for s, v in mine.items() if s in theirs)
     return told > 0 and shifted == told and not level
+
+
+def _begins(sheet: Sheet) -> int | None:
+    steps = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
+    return int(steps[0]) if steps.len() else None
 
 
 def _filled(steps: Sequence[int | None]) -> list[int | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -61,6 +61,7 @@ class Table:
     wide: pl.DataFrame
     columns: Mapping[str, Column]
     keys: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
 
 
 # Dialects
@@ -150,7 +151,7 @@ def _meaning(key: str, dialect: Dialect, mapping: Mapping[str, Key]) -> tuple[st
 def translate(log: Log, mapping: Mapping[str, Key], config: Mapping[str, Setting]) -> Table:
     """Return a log's rows wide, under canonical names and corrected, and what each key became."""
     sheet, dialect = log.sheet, log.dialect
-    named = _translate(sheet.series, dialect, mapping)
+    named, notes = _translate(sheet, dialect, mapping)
     columns: dict[str, Column] = {}
     series: dict[str, pl.Series] = {}
     for key, (name, meaning) in named.items():
@@ -177,7 +178,8 @@ def translate(log: Log, mapping: Mapping[str, Key], config: Mapping[str, Setting
         key: (named[key][0].removeprefix("eval_") if key in named else None, split_of(key))
         for key in sheet.series
     }
-    return Table(log, wide, columns, keys)
+    told = tuple(Note(f"{log.file}: {key}", why) for key, why in notes.items())
+    return Table(log, wide, columns, keys, told)
 
 
 def _column(
@@ -209,15 +211,16 @@ def _derive(
 
 
 def _translate(
-    keys: Iterable[str], dialect: Dialect, mapping: Mapping[str, Key]
-) -> dict[str, tuple[str, Key]]:
-    """Return the column and meaning of each key that has one; one key a column.
+    sheet: Sheet, dialect: Dialect, mapping: Mapping[str, Key]
+) -> tuple[dict[str, tuple[str, Key]], dict[str, str]]:
+    """Return the column and meaning of each key that has one, and why others are doubted.
 
-    Where several keys mean the same metric, the user's wins, then the first that the dialect lists.
+    One key fills a column: where several mean the same metric, the user's wins, then the first that
+    the dialect lists.
     """
     order = {key: rank for rank, key in enumerate(dialect.keys)}
     ranked = sorted(
-        keys,
+        sheet.series,
         key=lambda key: (
             key not in mapping,
             min(order.get(dialect.spelling(item), len(order)) for item in (key, bare(key))),
@@ -226,6 +229,7 @@ def _translate(
         ),
     )
     columns: dict[str, tuple[str, Key]] = {}
+    doubts: dict[str, str] = {}
     taken: set[str] = set()
     parts: Counter[str] = Counter()
     for key in ranked:
@@ -235,13 +239,26 @@ def _translate(
         column = f"eval_{found[0]}" if split_of(key) == "eval" else found[0]
         if column in taken:
             continue
+        doubt = None if key in mapping else _doubt(sheet, key, dialect, found[1])
+        if doubt:
+            doubts[key] = doubt
+            continue
         if "[" in column:
             parts[found[1].metric] += 1
             if parts[found[1].metric] > MOST_PARTS:
                 continue
         columns[key] = (column, found[1])
         taken.add(column)
-    return columns
+    return columns, doubts
+
+
+def _doubt(sheet: Sheet, key: str, dialect: Dialect, meaning: Key) -> str | None:
+    """Say why the values of a key cannot be what its name says; None where they can."""
+    values = sheet.series[key][1]
+    finite = values.filter(values.is_finite()) if dialect.normalised else values.head(0)
+    if not finite.len():
+        return None
+    return dialect.doubt(meaning, _number(finite.min()), _number(finite.max()))
 
 
 # The record

@@ -633,6 +633,7 @@ def _run(
         for file in files
         if file.sheet
     ]
+    notes.extend(note for table in tables for note in table.notes)
     metrics, logged = merge.wide(tables, notes)
     notes.extend(merge.beyond(tables, metrics))
     observations = merge.record(tables)

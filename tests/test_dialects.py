@@ -17,10 +17,17 @@ from tests.builders import FIXTURES, log_history, write_jsonl
 
 DIALECTS = {item.name: item for item in registry.members("dialects", Dialect)}
 
-GRPO_KEYS = ("completions/mean_length", "reward_std", "reward", "kl", "loss")
-OLD_GRPO_KEYS = ("completion_length", "reward_std", "reward", "kl")
+HF_KEYS = ("loss", "learning_rate", "grad_norm")
+GRPO_KEYS = ("completions/mean_length", "reward_std", "reward", "kl", *HF_KEYS)
+OLD_GRPO_KEYS = ("completion_length", "reward_std", "reward", "kl", *HF_KEYS)
 PPO_KEYS = ("objective/kl", "policy/approxkl_avg", "val/ratio", "loss/policy_avg")
-DPO_KEYS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "loss")
+DPO_KEYS = (
+    "rewards/chosen",
+    "rewards/rejected",
+    "rewards/accuracies",
+    "rewards/margins",
+    *HF_KEYS,
+)
 
 
 def chosen(*keys: str, negative: tuple[str, ...] = (), algorithm: str | None = None) -> Dialect:
@@ -70,16 +77,31 @@ def test_marks_choose_the_dialect(
     [
         pytest.param("log_odds_ratio", "trl_orpo", id="ORPO's odds ratio"),
         pytest.param("log_odds_chosen", "trl_orpo", id="ORPO's odds"),
-        pytest.param("kl", "trl_kto", id="KTO's baseline"),
-        pytest.param("delta", "trl_bco", id="BCO's shift"),
-        pytest.param("objective/kl", "trl_online_dpo", id="OnlineDPO's objective"),
+        pytest.param("objective/scores_margin", "trl_online_dpo", id="OnlineDPO's margin"),
         pytest.param("loss/xpo", "trl_xpo", id="XPO's loss"),
         pytest.param("loss/kl", "trl_nash_md", id="Nash-MD's KL"),
         pytest.param("odds_ratio_loss", "generic", id="LLaMA-Factory's ORPO, without its own log"),
     ],
 )
 def test_other_preference_trainers_are_not_called_dpo(stranger: str, name: str) -> None:
-    assert chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger).name == name
+    beside = {"loss/xpo": ("loss/dpo",), "loss/kl": ("loss/score",)}.get(stranger, ())
+    found = chosen(*DPO_KEYS, "logps/chosen", "logps/rejected", stranger, *beside)
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("own", "name"),
+    [
+        pytest.param("kl", "trl_kto", id="KTO's baseline"),
+        pytest.param("delta", "trl_bco", id="BCO's shift"),
+    ],
+)
+def test_without_pairs_there_are_no_accuracies(own: str, name: str) -> None:
+    unpaired = [key for key in DPO_KEYS if key != "rewards/accuracies"]
+    assert chosen(*unpaired, "logps/chosen", own).name == name
+    found = chosen(*DPO_KEYS, "logps/chosen", own)
+    assert found.name == "trl_dpo"
+    assert found.meaning(own) is None
 
 
 @pytest.mark.parametrize(
@@ -253,7 +275,7 @@ def test_a_version_or_a_key_that_tells_it_decides(
     ("framework", "name"), [("LLaMA-Factory", "llamafactory_kto_state"), ("TRL", "trl_kto")]
 )
 def test_whose_kto_it_is_the_run_must_say(framework: str, name: str) -> None:
-    keys = frozenset({"rewards/chosen", "rewards/rejected", "kl", "loss"})
+    keys = frozenset({*DPO_KEYS, "logps/chosen", "kl"} - {"rewards/accuracies"})
     generic = DIALECTS["generic"]
     found = choose(DIALECTS.values(), keys, frozenset(), None, generic, framework)
     assert found.name == name
@@ -261,7 +283,7 @@ def test_whose_kto_it_is_the_run_must_say(framework: str, name: str) -> None:
 
 
 def test_a_negative_kl_leaves_the_unit_of_swift_open() -> None:
-    keys = (*GRPO_KEYS, "train_speed(iter/s)")
+    keys = (*GRPO_KEYS, "train_speed(iter/s)", "memory(GiB)")
     assert chosen(*keys).name == "swift_grpo"
     found = chosen(*keys, negative=("kl",))
     assert found.name == "swift_grpo_kl_in_reward"
@@ -496,7 +518,10 @@ def test_a_configuration_decides(tmp_path: Path, named: str) -> None:
 def test_a_preference_log_of_another_trainer_has_units_of_its_own(
     tmp_path: Path, extra: dict[str, Any], algorithm: str, unit: str, logp: str
 ) -> None:
-    write_jsonl(tmp_path / "log.jsonl", [{**row, **extra} for row in log_history("dpo_healthy")])
+    rows = [{**row, **extra} for row in log_history("dpo_healthy")]
+    if algorithm == "KTO":
+        rows = [{k: v for k, v in row.items() if k != "rewards/accuracies"} for row in rows]
+    write_jsonl(tmp_path / "log.jsonl", rows)
     (tmp_path / "args.json").write_text(json.dumps({"algorithm": algorithm}), encoding="utf-8")
     found = read_runs(tmp_path)[0]
     assert (found.framework, found.algorithm) == ("TRL", algorithm)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlhfdoctor.dialects._spelling import plain
+from rlhfdoctor.dialects._spelling import plain, shares
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.vocabulary import METRICS
 
@@ -25,6 +25,13 @@ class Correction:
 
     text: str
     apply: Arithmetic
+
+
+PERCENT = Correction("logged in percent; divided by 100", lambda percent: percent / 100)
+"""Makes a fraction of a percentage."""
+
+ROUNDING = 1e-6
+"""How far above 1 a mean of float32 numbers that are at most 1 may come out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,11 @@ class Key:
         """Refuse a name that the vocabulary does not know."""
         if self.metric not in METRICS:
             raise ValueError(f"{self.metric} is not in the vocabulary")
+
+    @property
+    def fraction(self) -> bool:
+        """Whether values, once corrected, are shares between 0 and 1."""
+        return (self.unit or METRICS[self.metric].unit) == "fraction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +141,30 @@ class Dialect:
         spelt = self.spelling(key)
         if spelt in self.keys:
             return self.keys[spelt].metric, self.keys[spelt]
+        for name in shares(spelt) if self.normalised else ():
+            if name in self.keys and self.keys[name].fraction:
+                return self.keys[name].metric, replace(self.keys[name], correction=PERCENT)
         for pattern, meaning in self.patterns.items():
             before, after = pattern.split("{}")
             match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", key, re.DOTALL)
             if match:
                 return f"{meaning.metric}[{match.group(1)}]", meaning
+        return None
+
+    def doubt(self, meaning: Key, smallest: float, largest: float) -> str | None:
+        """Return why a key's values, as logged, cannot be what its name says; None if they can.
+
+        Only home-made names are doubted, and only where they name a share: ``accuracy: 35.0`` is
+        none, and an ``accuracy_pct`` that never leaves 0 to 1 may be in percent or not. smallest,
+        largest: of the key's finite values.
+        """
+        if not (self.normalised and meaning.fraction):
+            return None
+        most = 100 if meaning.correction is PERCENT else 1
+        if smallest < 0 or largest > most * (1 + ROUNDING):
+            return f"a share lies between 0 and {most}; here are {smallest:g} to {largest:g}"
+        if most == 100 and 0 < largest <= 1:
+            return f"named a percentage, but no value is above {largest:g}: it may be a fraction"
         return None
 
     def spelling(self, key: str) -> str:

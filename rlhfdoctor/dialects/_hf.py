@@ -21,6 +21,10 @@ TRAINER = {
     "aux_loss": Key("moe_aux_loss"),
 }
 
+LOGGED = frozenset({"loss", "learning_rate"})
+"""What it writes in every training row beside the keys of a trainer that is built on it; a loop of
+one's own that borrows a key or two seldom spells both so."""
+
 
 def together(some: Iterable[frozenset[str]], others: Iterable[frozenset[str]]) -> Marks:
     """Return marks for a trainer that writes its own keys besides another's."""

@@ -3,7 +3,9 @@
 from rlhfdoctor.dialects import Derived, Key
 from rlhfdoctor.dialects._hf import TRAINER
 
-MARKS = (frozenset({"current_steps", "total_steps", "percentage"}),)
+MARKS = (
+    frozenset({"current_steps", "total_steps", "percentage", "elapsed_time", "remaining_time"}),
+)
 
 LOG = {
     **TRAINER,

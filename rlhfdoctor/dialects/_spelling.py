@@ -7,7 +7,14 @@ import re
 LONGEST_KEY = 200
 """Characters of a key that are looked at; no name is longer."""
 
+PERCENT = "percent"
+"""The word that ``plain`` makes of a percent sign and of every name for it."""
+
 WORDS = {
+    "%": PERCENT,
+    "pct": PERCENT,
+    "perc": PERCENT,
+    "percentage": PERCENT,
     "avg": "",
     "average": "",
     "mean": "",
@@ -63,7 +70,7 @@ WORDS = {
 """Words that mean the same; an empty one says nothing of what was measured."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[a-z]+|\d+")
+_WORD = re.compile(r"[a-z]+|\d+|%")
 
 
 def plain(key: str) -> str:
@@ -75,3 +82,16 @@ def plain(key: str) -> str:
     words = _WORD.findall(_CAMEL.sub(" ", key[:LONGEST_KEY]).lower())
     kept = {part for word in words for part in WORDS.get(word, word).split()}
     return "_".join(sorted(kept)) or key
+
+
+def shares(spelt: str) -> tuple[str, ...]:
+    """Return the names of a share that ``spelt``, as ``plain`` spells it, may give in percent.
+
+    ``percent_truncated`` may be ``truncated``, ``rate_truncated`` or ``frac_truncated``. Empty for
+    a name without a percent sign.
+    """
+    words = spelt.split("_")
+    if PERCENT not in words:
+        return ()
+    rest = [word for word in words if word != PERCENT]
+    return tuple("_".join(sorted({*rest, *more})) for more in ((), ("rate",), ("frac",)))

@@ -5,10 +5,12 @@ from rlhfdoctor.dialects._hf import TRAINER
 from rlhfdoctor.dialects._trl import COMPLETIONS, COMPONENTS
 
 MARKS = (
-    frozenset({"train_speed(iter/s)"}),
-    frozenset({"train_speed(s/it)"}),
+    frozenset({"memory(GiB)", "train_speed(iter/s)"}),
+    frozenset({"memory(GiB)", "train_speed(s/it)"}),
+    frozenset({"global_step/max_steps", "train_speed(iter/s)"}),
+    frozenset({"global_step/max_steps", "train_speed(s/it)"}),
     frozenset({"memory(GiB)", "global_step/max_steps"}),
-    frozenset({"memory(GiB)", "iteration"}),
+    frozenset({"memory(GiB)", "iteration", "elapsed_time"}),
 )
 
 LOG = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlhfdoctor.dialects import Change, Key
-from rlhfdoctor.dialects._hf import TRAINER
+from rlhfdoctor.dialects._hf import LOGGED, TRAINER
 
 COMPLETIONS = {
     "reward": Key("reward_raw_mean"),
@@ -47,9 +47,12 @@ COMPONENTS = {
     "rewards/{}": Key("reward_component_mean"),
 }
 
-COMPLETION_MARKS = (frozenset({"completions/mean_length", "reward_std"}),)
+COMPLETION_MARKS = (LOGGED | {"completions/mean_length", "reward_std"},)
 
-GRPO_MARKS = (*COMPLETION_MARKS, frozenset({"completion_length", "reward_std"}))
+GRPO_MARKS = (
+    *COMPLETION_MARKS,
+    LOGGED | {"completion_length", "reward_std", "reward", "grad_norm"},
+)
 """Up to 0.16 GRPOTrainer wrote ``completion_length``; RLOOTrainer had no such key before 0.22."""
 
 REWARD_STD = Change(
@@ -63,10 +66,13 @@ REWARD_STD = Change(
 
 PREFERENCE_KEYS = frozenset({"rewards/chosen", "rewards/rejected"})
 
-PREFERENCE_MARKS = (PREFERENCE_KEYS | {"rewards/accuracies"},)
+PREFERENCE_MARKS = (LOGGED | PREFERENCE_KEYS | {"rewards/accuracies", "rewards/margins"},)
 
-PAIRS = (PREFERENCE_KEYS, *PREFERENCE_MARKS)
-"""The same, of trainers that may log no accuracies."""
+UNPAIRED_MARKS = (LOGGED | PREFERENCE_KEYS | {"rewards/margins", "logps/chosen"},)
+"""The same of KTO and BCO, whose data are no pairs: they log no accuracies."""
+
+PAIRS = (*UNPAIRED_MARKS, *PREFERENCE_MARKS)
+"""The same, of trainers that may log accuracies."""
 
 LOGITS = {"logits/chosen": Key("logit_chosen"), "logits/rejected": Key("logit_rejected")}
 

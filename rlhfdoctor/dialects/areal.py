@@ -10,9 +10,9 @@ DIALECT = Dialect(
     framework="AReaL",
     algorithm="PPO or GRPO",
     marks=(
-        frozenset({"ppo_actor/task_reward/avg"}),
-        frozenset({"ppo_actor/update/actor_loss/avg"}),
-        frozenset({"ppo_actor/update/importance_weight/avg"}),
+        frozenset({"ppo_actor/task_reward/avg", "ppo_actor/update/actor_loss/avg"}),
+        frozenset({"ppo_actor/update/actor_loss/avg", "ppo_actor/update/importance_weight/avg"}),
+        frozenset({"ppo_actor/task_reward/avg", "ppo_actor/no_eos_ratios/avg"}),
     ),
     keys={
         "ppo_actor/task_reward/avg": Key("reward_raw_mean"),

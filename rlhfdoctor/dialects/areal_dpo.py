@@ -8,7 +8,7 @@ DIALECT = Dialect(
     name="areal_dpo",
     framework="AReaL",
     algorithm="DPO",
-    marks=(frozenset({"dpo/chosen_reward/avg", "dpo/rejected_reward/avg"}),),
+    marks=(frozenset({"dpo/chosen_reward/avg", "dpo/rejected_reward/avg", "dpo/loss/avg"}),),
     keys={
         "dpo/loss/avg": Key("loss_total"),
         "dpo/chosen_reward/avg": Key("dpo_reward_chosen", *_RATIO),

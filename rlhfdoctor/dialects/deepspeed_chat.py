@@ -12,7 +12,7 @@ DIALECT = Dialect(
     marks=(
         frozenset({"Actor Loss", "Critic Loss", "Unsupervised Loss"}),
         frozenset({"act_loss", "cri_loss", "unsuper_loss"}),
-        frozenset({"actor_loss_sum", "critic_loss_sum"}),
+        frozenset({"reward", "actor_loss", "actor_loss_sum", "critic_loss", "critic_loss_sum"}),
     ),
     keys={
         "Average reward score": Key("reward_raw_mean"),

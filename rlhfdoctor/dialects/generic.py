@@ -5,7 +5,8 @@ the unit with ``--map kl=kl_ref_token``. Names are compared as ``plain`` spells 
 ``Avg Response Len`` is ``response_length``. A name that means two
 things is no name here: ``clip_ratio`` (a share of clipped tokens, or of cut responses),
 ``kl_penalty`` (with its coefficient, or without), ``entropy_loss`` (often negated), ``perplexity``
-(of which text?).
+(of which text?). A share in percent (``accuracy (%)``, ``truncated_pct``) is divided by 100;
+anything else in percent (``reward (%)``) is no metric.
 """
 
 from rlhfdoctor.dialects import Dialect, Key

@@ -7,8 +7,8 @@ DIALECT = Dialect(
     framework="MiniMind",
     algorithm="DPO",
     marks=(
-        frozenset({"dpo_loss", "aux_loss", "epoch_time"}),
-        frozenset({"dpo_loss", "aux_loss", "epoch_time (min)"}),
+        frozenset({"loss", "dpo_loss", "aux_loss", "learning_rate", "epoch_time"}),
+        frozenset({"loss", "dpo_loss", "aux_loss", "learning_rate", "epoch_time (min)"}),
     ),
     keys={
         "loss": Key("loss_total"),

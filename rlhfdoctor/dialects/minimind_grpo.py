@@ -18,8 +18,19 @@ DIALECT = Dialect(
     algorithm="GRPO",
     marks=(
         frozenset({"KL_ref", "Adv Std", "Adv Mean", "Avg Response Len"}),
-        frozenset({"kl_ref", "advantages_std", "avg_response_len"}),
+        frozenset(
+            {
+                "reward",
+                "kl_ref",
+                "advantages_std",
+                "advantages_mean",
+                "policy_loss",
+                "avg_response_len",
+                "learning_rate",
+            }
+        ),
     ),
+    strangers=frozenset({"loss", "entropy", "grad_norm", "reward_std"}),
     keys={
         "KL_ref": _KL,
         "kl_ref": _KL,

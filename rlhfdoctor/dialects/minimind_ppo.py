@@ -12,10 +12,23 @@ DIALECT = Dialect(
     framework="MiniMind",
     algorithm="PPO",
     marks=(
-        frozenset({"KL_ref", "Approx KL", "ClipFrac", "Avg Response Len"}),
-        frozenset({"kl_ref", "approx_kl", "clipfrac", "avg_response_len"}),
-        frozenset({"KL_ref", "KL", "Critic Loss", "Avg Response Len"}),
-        frozenset({"kl_ref", "kl", "critic_loss", "avg_response_len"}),
+        frozenset({"KL_ref", "Approx KL", "ClipFrac", "Critic Loss", "Avg Response Len"}),
+        frozenset({"KL_ref", "KL", "Critic Loss", "Avg Response Len", "Actor LR"}),
+        frozenset(
+            {
+                "reward",
+                "kl_ref",
+                "approx_kl",
+                "clipfrac",
+                "critic_loss",
+                "avg_response_len",
+                "actor_lr",
+                "critic_lr",
+            }
+        ),
+    ),
+    strangers=frozenset(
+        {"loss", "actor_loss", "policy_loss", "entropy", "grad_norm", "reward_std"}
     ),
     keys={
         "KL_ref": _OPEN,
@@ -55,4 +68,5 @@ DIALECT = Dialect(
     ),
 )
 """Up to MiniMind 2 the log-probabilities of a response are summed first; since 3 ``KL_ref`` is k3 a
-token. The keys beside it tell which."""
+token. The keys beside it tell which. Those of its tracker (lower case) could be anyone's: they are
+MiniMind's where all are there, and no loss of the policy."""

@@ -49,11 +49,12 @@ DIALECT = Dialect(
     framework="MOSS-RLHF",
     algorithm="PPO",
     marks=(
-        frozenset({"ref_kl/train", "res_len/train"}),
-        frozenset({"ppl_policy0/train", "pg_clip/train"}),
-        frozenset({"pg_loss/train", "vf_loss/train", "res_len/train"}),
+        frozenset({"ref_kl/train", "res_len/train", "ppl_policy0/train"}),
+        frozenset({"entro_loss/train", "res_len/train", "pg_clip/train"}),
+        frozenset({"global_exs/train", "ups/train", "res_len/train"}),
         frozenset({"ref_kl", "res_len", "ppl_policy0"}),
-        frozenset({"pg_clip", "vf_clip", "res_len"}),
+        frozenset({"entro_loss", "res_len", "pg_clip"}),
+        frozenset({"global_exs", "ups", "res_len"}),
     ),
     keys={
         **{f"{key}/train": meaning for key, meaning in _KEYS.items()},

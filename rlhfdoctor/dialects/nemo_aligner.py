@@ -12,7 +12,7 @@ DIALECT = Dialect(
     marks=(
         frozenset({"train_rollouts/rewards", "train_optim/loss"}),
         frozenset({"train_rollouts/response_lengths", "train_rollouts/generation_length"}),
-        frozenset({"train_optim/ppo_ratio"}),
+        frozenset({"train_optim/ppo_ratio", "train_optim/ppo_ratio_clamped"}),
     ),
     keys={
         "train_rollouts/init_policy_kl": Key("log_ratio_abs_ref_token", "abs", "token mean"),

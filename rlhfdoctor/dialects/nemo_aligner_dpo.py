@@ -8,9 +8,18 @@ DIALECT = Dialect(
     framework="NeMo-Aligner",
     algorithm="DPO",
     marks=(
-        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "acc"}),
-        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "rewards_all_std"}),
-        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "preference_loss", "acc"}),
+        frozenset(
+            {"rewards_chosen_mean", "rewards_rejected_mean", "preference_loss", "sft_loss", "acc"}
+        ),
+        frozenset(
+            {
+                "rewards_chosen_mean",
+                "rewards_rejected_mean",
+                "preference_loss",
+                "sft_loss",
+                "rewards_all_std",
+            }
+        ),
     ),
     keys={**LOG_RATIOS, "acc": Key("dpo_accuracy")},
     derived=(*REWARDS, times_beta("dpo_reward_std", "rewards_all_std")),

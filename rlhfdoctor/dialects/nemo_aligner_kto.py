@@ -7,7 +7,18 @@ DIALECT = Dialect(
     name="nemo_aligner_kto",
     framework="NeMo-Aligner",
     algorithm="KTO",
-    marks=(frozenset({"rewards_margin", "kl"}),),
+    marks=(
+        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "rewards_margin", "kl", "loss"}),
+        frozenset(
+            {
+                "rewards_chosen_mean",
+                "rewards_rejected_mean",
+                "rewards_all_mean",
+                "rewards_all_std",
+                "kl",
+            }
+        ),
+    ),
     strangers=frozenset({"rewards/chosen"}),
     keys={
         **LOG_RATIOS,

@@ -3,9 +3,7 @@
 loss_functions.py:771-784; algorithms/grpo.py:2441-2443, 3433-3463; rollouts.py:1070-1080.
 """
 
-from rlhfdoctor.dialects import Correction, Dialect, Key
-
-_PERCENT = Correction("logged in percent; divided by 100", lambda percent: percent / 100)
+from rlhfdoctor.dialects import PERCENT, Dialect, Key
 
 DIALECT = Dialect(
     name="nemo_rl",
@@ -13,7 +11,7 @@ DIALECT = Dialect(
     algorithm="GRPO",
     marks=(
         frozenset({"gen_kl_error", "token_mult_prob_error"}),
-        frozenset({"probs_ratio", "probs_ratio_clamped"}),
+        frozenset({"probs_ratio", "probs_ratio_clamped", "num_valid_samples"}),
         frozenset({"mean_gen_tokens_per_sample", "natural_termination_rate"}),
     ),
     keys={
@@ -39,9 +37,9 @@ DIALECT = Dialect(
         "advantages/mean": Key("advantage_mean", reduction="token mean"),
         "advantages/max": Key("advantage_max"),
         "advantages/min": Key("advantage_min"),
-        "baseline_reward/pct_0": Key("frac_group_all_zero", correction=_PERCENT),
-        "baseline_reward/pct_1": Key("frac_group_all_one", correction=_PERCENT),
-        "baseline_reward/pct_mixed": Key("frac_group_mixed", correction=_PERCENT),
+        "baseline_reward/pct_0": Key("frac_group_all_zero", correction=PERCENT),
+        "baseline_reward/pct_1": Key("frac_group_all_one", correction=PERCENT),
+        "baseline_reward/pct_mixed": Key("frac_group_mixed", correction=PERCENT),
         "mean_gen_tokens_per_sample": Key("response_length_mean"),
         "max_gen_tokens_per_sample": Key("response_length_max"),
         "truncation_rate": Key("truncation_rate"),

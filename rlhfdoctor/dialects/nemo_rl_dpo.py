@@ -7,7 +7,9 @@ DIALECT = Dialect(
     name="nemo_rl_dpo",
     framework="NeMo-RL",
     algorithm="DPO",
-    marks=(frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "preference_loss"}),),
+    marks=(
+        frozenset({"rewards_chosen_mean", "rewards_rejected_mean", "preference_loss", "sft_loss"}),
+    ),
     strangers=frozenset({"acc", "rewards_all_std"}),
     keys={**LOG_RATIOS, "accuracy": Key("dpo_accuracy")},
     derived=REWARDS,

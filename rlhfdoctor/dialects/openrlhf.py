@@ -11,11 +11,20 @@ DIALECT = Dialect(
     framework="OpenRLHF",
     algorithm="PPO or GRPO",
     marks=(
-        frozenset({"ppo_clip_ratio", "policy_loss"}),
-        frozenset({"ppo_clip_ratio", "ppo_kl"}),
-        frozenset({"group_reward_std", "response_clip_ratio"}),
-        frozenset({"total_length", "response_length", "return", "reward"}),
-        frozenset({"rollout/truncated_rate", "rollout/reward_mean"}),
+        frozenset({"ppo_clip_ratio", "response_clip_ratio", "policy_loss", "actor_lr", "return"}),
+        frozenset(
+            {
+                "ppo_clip_ratio",
+                "rollout/truncated_rate",
+                "rollout/reward_mean",
+                "actor_lr",
+                "return",
+            }
+        ),
+        frozenset({"ppo_clip_ratio", "vllm_kl", "policy_loss", "actor_lr", "return"}),
+        frozenset(
+            {"policy_loss", "actor_lr", "reward", "return", "response_length", "total_length"}
+        ),
     ),
     keys={
         "kl": Key("kl_ref_token", "k1 or k2 or k3", "token mean of a response, batch mean"),

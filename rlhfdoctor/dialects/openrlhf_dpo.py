@@ -8,7 +8,9 @@ DIALECT = Dialect(
     name="openrlhf_dpo",
     framework="OpenRLHF",
     algorithm="DPO",
-    marks=(frozenset({"chosen_reward", "reject_reward"}),),
+    marks=(
+        frozenset({"chosen_reward", "reject_reward", "loss", "acc", "lr", "loss_mean", "acc_mean"}),
+    ),
     strangers=frozenset({"reward_mean"}),
     keys={
         "loss_mean": Key("loss_total", reduction="mean of the accumulation window"),

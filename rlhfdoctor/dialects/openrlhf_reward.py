@@ -6,7 +6,21 @@ DIALECT = Dialect(
     name="openrlhf_reward",
     framework="OpenRLHF",
     algorithm="reward model",
-    marks=(frozenset({"reward_mean", "reward_std", "acc_mean"}),),
+    marks=(
+        frozenset(
+            {
+                "chosen_reward",
+                "reject_reward",
+                "loss",
+                "acc",
+                "lr",
+                "loss_mean",
+                "acc_mean",
+                "reward_mean",
+                "reward_std",
+            }
+        ),
+    ),
     keys={
         "reward_mean": Key("reward_raw_mean", reduction="over the evaluation"),
         "reward_std": Key("reward_std", reduction="over the evaluation"),

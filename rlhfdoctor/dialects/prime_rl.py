@@ -11,8 +11,8 @@ DIALECT = Dialect(
     framework="prime-rl",
     algorithm="GRPO",
     marks=(
-        frozenset({"mismatch_kl/all/mean"}),
-        frozenset({"entropy/all/mean", "optim/lr"}),
+        frozenset({"mismatch_kl/all/mean", "entropy/all/mean"}),
+        frozenset({"entropy/all/mean", "optim/lr", "optim/grad_norm"}),
         frozenset({"is_masked_low/mean", "is_masked_high/mean"}),
         frozenset({"off_policy/mean", "progress/total_tokens"}),
     ),

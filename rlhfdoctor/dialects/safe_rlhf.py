@@ -10,9 +10,8 @@ DIALECT = Dialect(
     framework="safe-rlhf",
     algorithm="PPO",
     marks=(
-        frozenset({"kl_divergence", "reward_with_kl_penalty"}),
-        frozenset({"reward_with_kl_penalty", "reward_advantage"}),
-        frozenset({"reward_critic_loss", "mean_generated_length"}),
+        frozenset({"reward_with_kl_penalty", "reward_critic_loss", "mean_generated_length"}),
+        frozenset({"reward_with_kl_penalty", "reward_critic_loss", "reward_advantage"}),
     ),
     keys={
         "kl_divergence": Key("kl_ref_response", "k1", "sum over the response, batch mean"),

@@ -8,7 +8,11 @@ DIALECT = Dialect(
     name="safe_rlhf_dpo",
     framework="safe-rlhf",
     algorithm="DPO",
-    marks=(frozenset({"better_sample_reward", "worse_sample_reward"}),),
+    marks=(
+        frozenset(
+            {"better_sample_reward", "worse_sample_reward", "reward_accuracy", "reward_margin"}
+        ),
+    ),
     keys={
         "loss": Key("loss_total"),
         "reward": Key("dpo_reward_sum", *_RATIO),

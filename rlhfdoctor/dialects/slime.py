@@ -12,11 +12,14 @@ DIALECT = Dialect(
     framework="slime",
     algorithm="GRPO",
     marks=(
-        frozenset({"rollout/response_len/mean", "rollout/truncated_ratio"}),
-        frozenset({"rollout/log_probs", "rollout/raw_reward"}),
-        frozenset({"rollout/response_len/mean", "pg_clipfrac"}),
+        frozenset(
+            {"rollout/response_len/mean", "rollout/truncated_ratio", "rollout/repetition_frac"}
+        ),
+        frozenset(
+            {"rollout/log_probs", "rollout/raw_reward", "rollout/rewards", "rollout/advantages"}
+        ),
         frozenset({"pg_clipfrac", "ppo_kl", "lr-pg_0"}),
-        frozenset({"pg_clipfrac", "ppo_kl", "train_rollout_logprob_abs_diff"}),
+        frozenset({"pg_clipfrac", "pg_loss", "train_rollout_logprob_abs_diff"}),
     ),
     keys={
         "kl_loss": Key("kl_ref_token", "k1 or k2 or k3", "token mean of a response, batch mean"),

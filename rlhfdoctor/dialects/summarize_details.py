@@ -16,7 +16,7 @@ DIALECT = Dialect(
     marks=(
         frozenset({"objective/score_total", "ppo/policy/approxkl_avg"}),
         frozenset({"ppo/policy/approxkl_avg", "ppo/loss/policy_avg"}),
-        frozenset({"approxkl", "pg_loss", "pg_clipfrac", "ratio"}),
+        frozenset({"ppo_epoch_idx", "approxkl", "pg_loss", "pg_clipfrac", "ratio"}),
     ),
     keys={
         "objective/kl": Key("kl_ref_response", "k1", "sum over the response, batch mean"),

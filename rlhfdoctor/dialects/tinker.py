@@ -7,10 +7,10 @@ DIALECT = Dialect(
     framework="Tinker",
     algorithm="GRPO",
     marks=(
-        frozenset({"optim/kl_sample_train_v1"}),
+        frozenset({"optim/kl_sample_train_v1", "optim/kl_sample_train_v2"}),
         frozenset({"kl_sample_train_v1", "kl_sample_train_v2"}),
-        frozenset({"progress/done_frac", "optim/lr"}),
-        frozenset({"env/all/reward/total"}),
+        frozenset({"progress/done_frac", "optim/lr", "time/total"}),
+        frozenset({"env/all/reward/total", "progress/done_frac"}),
     ),
     keys={
         "kl_policy_base": Key("kl_ref_token", "k1", "token mean"),

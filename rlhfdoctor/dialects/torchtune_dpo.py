@@ -1,13 +1,13 @@
 """torchtune DPO (bd2a0fc7, recipes/lora_dpo_single_device.py:583-596)."""
 
 from rlhfdoctor.dialects import Dialect, Key
-from rlhfdoctor.dialects._trl import PREFERENCE_MARKS, PREFERENCES
+from rlhfdoctor.dialects._trl import PREFERENCE_KEYS, PREFERENCES
 
 DIALECT = Dialect(
     name="torchtune_dpo",
     framework="torchtune",
     algorithm="DPO",
-    marks=tuple(marks | {"log_probs/chosen"} for marks in PREFERENCE_MARKS),
+    marks=(PREFERENCE_KEYS | {"rewards/accuracies", "log_probs/chosen", "log_probs/rejected"},),
     keys={
         **PREFERENCES,
         "log_probs/chosen": Key("logp_chosen", reduction="response sum"),

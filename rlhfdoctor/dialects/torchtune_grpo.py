@@ -6,7 +6,11 @@ DIALECT = Dialect(
     name="torchtune_grpo",
     framework="torchtune",
     algorithm="GRPO",
-    marks=(frozenset({"successes", "rewards", "clipfrac"}),),
+    marks=(
+        frozenset(
+            {"successes", "rewards", "approx_policy_kl", "clipfrac", "ratios", "response_lengths"}
+        ),
+    ),
     keys={
         "kl_loss": Key("kl_ref_token", "k3", "token mean"),
         "rewards": Key("reward_raw_mean"),

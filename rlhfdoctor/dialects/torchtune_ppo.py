@@ -6,7 +6,7 @@ DIALECT = Dialect(
     name="torchtune_ppo",
     framework="torchtune",
     algorithm="PPO",
-    marks=(frozenset({"num_stop_tokens", "rlhf_reward"}),),
+    marks=(frozenset({"num_stop_tokens", "rlhf_reward", "approx_policy_kl"}),),
     keys={
         "kl": Key("kl_ref_response", "k1", "sum over the response, batch mean"),
         "kl_reward": Key("kl_penalty_reward", "k1", "sum over the response"),

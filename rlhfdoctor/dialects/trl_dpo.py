@@ -12,9 +12,10 @@ DIALECT = Dialect(
         {
             "log_odds_ratio",
             "log_odds_chosen",
-            "kl",
             "objective/kl",
-            "delta",
+            "objective/scores_margin",
+            "objective/rlhf_reward",
+            "val/contain_eos_token",
             "loss/kl",
             "loss/xpo",
             "odds_ratio_loss",
@@ -25,5 +26,5 @@ DIALECT = Dialect(
     log_offset=1,
 )
 """Rewards are beta x the log-ratio to the reference, summed over the response; CPO and SimPO have
-no reference at all, KTO's ``kl`` is a baseline over mismatched pairs. With IPO's loss the
-log-probabilities are token means up to 0.24."""
+no reference at all. A ``kl`` here is none of its own: KTO, which logs one, logs no accuracies.
+With IPO's loss the log-probabilities are token means up to 0.24."""

@@ -1,14 +1,16 @@
 """TRL KTOTrainer (1.10.0.dev0, kto_trainer.py:1450-1606)."""
 
 from rlhfdoctor.dialects import Dialect, Key
-from rlhfdoctor.dialects._trl import PAIRS, PREFERENCES
+from rlhfdoctor.dialects._trl import PREFERENCES, UNPAIRED_MARKS
 
 DIALECT = Dialect(
     name="trl_kto",
     framework="TRL",
     algorithm="KTO",
-    marks=tuple(marks | {"kl"} for marks in PAIRS),
-    strangers=frozenset({"log_odds_ratio", "objective/kl", "delta", "reward_std"}),
+    marks=tuple(marks | {"kl"} for marks in UNPAIRED_MARKS),
+    strangers=frozenset(
+        {"rewards/accuracies", "log_odds_ratio", "objective/kl", "delta", "reward_std"}
+    ),
     keys={
         **PREFERENCES,
         "kl": Key("kto_kl_baseline", "k1, clamped at 0", "response sum over mismatched pairs"),

@@ -7,7 +7,7 @@ DIALECT = Dialect(
     name="trl_nash_md",
     framework="TRL",
     algorithm="Nash-MD",
-    marks=(frozenset({"loss/kl"}), frozenset({"loss/kl", "rewards/margins", "logps/chosen"})),
+    marks=(frozenset({"loss/kl", "loss/score", "rewards/margins", "logps/chosen"}),),
     keys={
         **ONLINE,
         "loss/kl": Key("kl_ref_response", "k1", "response sum"),

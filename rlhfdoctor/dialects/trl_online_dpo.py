@@ -5,8 +5,6 @@ from rlhfdoctor.dialects._hf import together
 from rlhfdoctor.dialects._trl import ONLINE, PAIRS
 
 _OWN = (
-    "objective/kl",
-    "objective/scores",
     "objective/scores_margin",
     "objective/rlhf_reward",
     "val/contain_eos_token",

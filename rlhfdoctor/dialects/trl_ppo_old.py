@@ -10,9 +10,9 @@ DIALECT = Dialect(
     framework="TRL",
     algorithm="PPO",
     marks=(
-        frozenset({"ppo/mean_non_score_reward", "ppo/loss/total"}),
-        frozenset({"ppo/policy/policykl", "ppo/loss/policy"}),
-        frozenset({"ppo/policy/advantages_mean", "ppo/loss/total"}),
+        frozenset({"ppo/mean_non_score_reward", "ppo/loss/total", "ppo/returns/var"}),
+        frozenset({"ppo/policy/policykl", "ppo/loss/policy", "ppo/returns/var"}),
+        frozenset({"ppo/policy/advantages_mean", "ppo/loss/total", "ppo/returns/var"}),
     ),
     keys={
         "objective/kl": Key(

@@ -7,7 +7,20 @@ DIALECT = Dialect(
     name="trl_reward",
     framework="TRL",
     algorithm="reward model",
-    marks=(frozenset({"min_reward", "max_reward", "margin"}),),
+    marks=(
+        frozenset(
+            {
+                "accuracy",
+                "margin",
+                "min_reward",
+                "mean_reward",
+                "max_reward",
+                "loss",
+                "learning_rate",
+                "grad_norm",
+            }
+        ),
+    ),
     keys={
         **TRAINER,
         "accuracy": Key("rm_accuracy"),

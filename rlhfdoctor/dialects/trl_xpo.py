@@ -7,7 +7,10 @@ DIALECT = Dialect(
     name="trl_xpo",
     framework="TRL",
     algorithm="XPO",
-    marks=(frozenset({"loss/xpo"}), frozenset({"loss/xpo", "loss/dpo", "objective/kl"})),
+    marks=(
+        frozenset({"loss/xpo", "loss/dpo"}),
+        frozenset({"loss/xpo", "loss/dpo", "objective/kl"}),
+    ),
     keys={
         **ONLINE,
         "objective/kl": Key("kl_ref_response", "k1", "response sum; policy's and reference's data"),

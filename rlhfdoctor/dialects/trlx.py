@@ -13,9 +13,9 @@ DIALECT = Dialect(
     algorithm="PPO",
     marks=(
         frozenset({"policy/sqrt_kl", "kl_ctl_value"}),
-        frozenset({"losses/total_loss", "policy/approx_kl"}),
-        frozenset({"losses/policy_loss", "padding_percentage"}),
-        frozenset({"rollout_scores/mean", "losses/total_loss"}),
+        frozenset({"losses/total_loss", "losses/policy_loss", "values/values_error"}),
+        frozenset({"losses/policy_loss", "padding_percentage", "values/values_error"}),
+        frozenset({"rollout_scores/running_mean", "rollout_scores/running_std"}),
     ),
     keys={
         "policy/sqrt_kl": Key(

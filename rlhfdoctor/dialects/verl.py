@@ -22,10 +22,9 @@ DIALECT = Dialect(
     framework="verl",
     algorithm="PPO or GRPO",
     marks=(
-        frozenset({"actor/pg_loss", "actor/ppo_kl"}),
-        frozenset({"actor/pg_loss", "actor/pg_clipfrac"}),
-        frozenset({"critic/score/mean", "critic/advantages/mean"}),
-        frozenset({"critic/score/mean", "response_length/clip_ratio"}),
+        frozenset({"actor/pg_loss", "actor/pg_clipfrac", "actor/ppo_kl"}),
+        frozenset({"critic/score/mean", "critic/rewards/mean", "critic/advantages/mean"}),
+        frozenset({"critic/score/mean", "response_length/clip_ratio", "prompt_length/clip_ratio"}),
     ),
     keys={
         "actor/reward_kl_penalty": _KL_REWARD,

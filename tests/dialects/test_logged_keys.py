@@ -12,6 +12,7 @@ import pytest
 
 from rlhfdoctor import registry
 from rlhfdoctor.dialects import Dialect, choose
+from rlhfdoctor.dialects.generic import _NAMES
 from rlhfdoctor.runs import read_runs
 from rlhfdoctor.sheets import bare
 from rlhfdoctor.vocabulary import METRICS
@@ -90,12 +91,21 @@ def test_no_family_is_unknown_to_the_vocabulary() -> None:
     assert set().union(*(FAMILIES.get(family, {family}) for family in families)) <= set(METRICS)
 
 
-PREFERENCES = ("rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "loss")
-SWIFT = ("train_speed(iter/s)", "memory(GiB)", "global_step/max_steps", "percentage")
-FACTORY = ("current_steps", "total_steps", "percentage", "loss", "lr")
-GRPO = ("completions/mean_length", "reward", "reward_std", "loss")
+HF = ("loss", "learning_rate", "grad_norm")
+PREFERENCES = ("rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", *HF)
+PROGRESS = ("percentage", "elapsed_time", "remaining_time")
+SWIFT = ("train_speed(iter/s)", "memory(GiB)", "global_step/max_steps", *PROGRESS, *HF)
+FACTORY = ("current_steps", "total_steps", "loss", "lr", *PROGRESS)
+GRPO = ("completions/mean_length", "reward", "reward_std", *HF)
 
 BESIDES: dict[str, tuple[str, ...]] = {
+    "trl_grpo": HF,
+    "trl_dpo": HF,
+    "trl_kto": HF,
+    "trl_reward": HF,
+    "trl_orpo": HF,
+    "trl_cpo": HF,
+    "trl_online_dpo": HF,
     "trl_bco": PREFERENCES,
     "trl_nash_md": ("loss/score", "objective/entropy", "mixture_coef", *PREFERENCES[2:]),
     "trl_xpo": ("loss/dpo", "loss/xpo", "rewards/accuracies", *PREFERENCES),
@@ -105,12 +115,14 @@ BESIDES: dict[str, tuple[str, ...]] = {
     "swift_grpo": SWIFT,
     "swift_dpo": SWIFT,
     "llamafactory": FACTORY,
-    "llamafactory_dpo": FACTORY,
-    "llamafactory_kto": FACTORY,
+    "llamafactory_dpo": (*FACTORY, "learning_rate"),
+    "llamafactory_kto": (*FACTORY, *PREFERENCES),
     "unsloth": GRPO,
     "axolotl": (*PREFERENCES, "rewards/accuracies"),
     "axolotl_grpo": GRPO,
-    "nemo_aligner_kto": ("rewards_chosen_mean", "rewards_rejected_mean"),
+    "nemo_aligner_kto": ("rewards_chosen_mean", "rewards_rejected_mean", "loss"),
+    "openrlhf_reward": (*LOGGED["openrlhf_dpo"],),
+    "torchtune_grpo": ("ratios", "response_lengths", "loss", "policy_loss", "lr"),
 }
 """Keys that a trainer writes besides those listed: those of the trainer it is built on."""
 
@@ -170,7 +182,11 @@ KL_TELLS = {"trl_kto", "trl_nash_md", "llamafactory_kto", "nemo_aligner_kto"}
 def test_a_log_without_a_kl_chooses_the_same_dialect(name: str) -> None:
     """A run whose coefficient is 0 logs none; KTO and Nash-MD are told by theirs."""
     found = [(key, DIALECTS[name].meaning(key)) for key in written(name)]
-    kept = [key for key, meaning in found if not (meaning and meaning[0].startswith("kl_"))]
+    kept = [
+        key
+        for key, meaning in found
+        if not (meaning and meaning[0].startswith(("kl_ref", "kl_unknown")))
+    ]
     assert chosen(name, kept) == name
 
 
@@ -190,3 +206,22 @@ def test_the_prefix_of_a_tracker_changes_nothing(tmp_path: Path, name: str) -> N
         row = {f"{prefix}{key}": 0.5 for key in keys}
         read = read_runs(write_jsonl(tmp_path / f"{prefix[:-1]}log.jsonl", [{"step": 1, **row}]))
         assert read[0].dialect == name
+
+
+PLAIN = {name for _, names in _NAMES for name in names} | {"delta", "margin", "acc", "score"}
+
+OPEN = {
+    ("trl_kto", "delta"): "trl_bco",
+    ("trl_kto", "reward_std"): "generic",
+    ("llamafactory", "accuracy"): "llamafactory_dpo",
+    ("llamafactory_dpo", "kl"): "llamafactory_kto",
+    ("nemo_rl_dpo", "acc"): "nemo_aligner_dpo",
+}
+"""Keys by which a trainer's algorithms, or a trainer and its ancestor, are told apart."""
+
+
+@pytest.mark.parametrize("name", sorted(LOGGED))
+def test_a_plain_key_of_ones_own_beside_a_trainers_changes_nothing(name: str) -> None:
+    found = {key: chosen(name, [*written(name), key]) for key in PLAIN}
+    expected = {key: OPEN.get((name, key), name) for key in PLAIN}
+    assert found == expected

@@ -1,5 +1,7 @@
 import pytest
 
+from rlhfdoctor import registry
+from rlhfdoctor.dialects import PERCENT, Dialect
 from rlhfdoctor.dialects._spelling import LONGEST_KEY, WORDS, plain
 from rlhfdoctor.dialects.generic import DIALECT
 
@@ -17,6 +19,8 @@ from rlhfdoctor.dialects.generic import DIALECT
         ("LR", "learning_rate"),
         ("pg_clipfrac", "policy_clip_fraction"),
         ("train/loss", "loss"),
+        ("Accuracy (%)", "accuracy_pct"),
+        ("pct_accuracy", "accuracyPercentage"),
     ],
 )
 def test_spellings_of_one_name(one: str, other: str) -> None:
@@ -30,6 +34,8 @@ def test_spellings_of_one_name(one: str, other: str) -> None:
         ("clip_ratio", "clip_frac"),
         ("total_reward", "reward"),
         ("entropy_loss", "entropy"),
+        ("reward (%)", "reward"),
+        ("accuracy_pct", "accuracy"),
         ("prompt_length", "response_length"),
         ("test_accuracy", "accuracy"),
         ("val_loss", "loss"),
@@ -75,6 +81,66 @@ def test_home_made_names(key: str, metric: str) -> None:
     found = DIALECT.meaning(key)
     assert found is not None
     assert found[0] == metric
+
+
+@pytest.mark.parametrize(
+    ("key", "metric"),
+    [
+        ("accuracy (%)", "success_rate"),
+        ("accuracy%", "success_rate"),
+        ("train/accuracy_pct", "success_rate"),
+        ("Success Rate (%)", "success_rate"),
+        ("truncated_pct", "truncation_rate"),
+        ("percent_truncated", "truncation_rate"),
+        ("truncation_percentage", "truncation_rate"),
+        ("clip_pct", "clip_frac"),
+        ("eosPercent", "eos_rate"),
+        ("zero_std_pct", "frac_reward_zero_std"),
+    ],
+)
+def test_a_share_in_percent_is_divided_by_100(key: str, metric: str) -> None:
+    found = DIALECT.meaning(key)
+    assert found is not None
+    name, meaning = found
+    assert name == metric
+    assert meaning.correction is PERCENT
+    assert meaning.correction.apply(35.0) == 0.35
+    assert "percent" in meaning.correction.text
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["reward (%)", "reward_pct", "kl%", "loss_percentage", "lr_pct", "response_length_pct", "%"],
+)
+def test_what_is_no_share_has_no_name_in_percent(key: str) -> None:
+    assert DIALECT.meaning(key) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "smallest", "largest", "doubted"),
+    [
+        pytest.param("accuracy", 0.0, 1.0, False, id="a fraction"),
+        pytest.param("accuracy", 0.0, 1.0000001, False, id="a fraction and its rounding"),
+        pytest.param("truncation_rate", 2.0, 35.0, True, id="a percentage that does not say so"),
+        pytest.param("accuracy", -1.0, 0.5, True, id="below 0"),
+        pytest.param("accuracy_pct", 2.0, 35.0, False, id="a percentage"),
+        pytest.param("accuracy_pct", 0.0, 0.0, False, id="0 is 0 in percent"),
+        pytest.param("accuracy_pct", 0.1, 0.9, True, id="a percentage, or a fraction by that name"),
+        pytest.param("accuracy_pct", 2.0, 350.0, True, id="more than all"),
+        pytest.param("reward", -3.0, 350.0, False, id="no share at all"),
+    ],
+)
+def test_a_share_is_believed_between_none_and_all(
+    key: str, smallest: float, largest: float, doubted: bool
+) -> None:
+    found = DIALECT.meaning(key)
+    assert found is not None
+    assert (DIALECT.doubt(found[1], smallest, largest) is not None) == doubted
+
+
+def test_a_trainers_share_is_not_doubted() -> None:
+    (found,) = (item for item in registry.members("dialects", Dialect) if item.name == "nemo_rl")
+    assert found.doubt(found.keys["truncation_rate"], 0.0, 35.0) is None
 
 
 @pytest.mark.parametrize(
