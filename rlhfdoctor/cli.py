@@ -597,10 +597,29 @@ def _input(path: Path) -> Iterator[Path]:
         raise DoctorError("standard input is closed", "give a file instead of -")
     signal.siginterrupt(signal.SIGINT, True)  # polars' own handler lets a waiting read go on
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "stdin.jsonl"
+        copy = Path(folder) / STDIN[0]
         with copy.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield copy
+        yield _understood(copy)
+
+
+STDIN = (
+    *("stdin.jsonl", "stdin-trainer_state.json", "stdin.json", "stdin.csv", "stdin.parquet"),
+    *("events.out.tfevents.stdin", "run-stdin.wandb", "stdin.ipynb", "stdin.log"),
+)
+"""Names under which standard input is tried: it has none, and readers ask for one."""
+
+
+def _understood(copy: Path) -> Path:
+    """Give a file the first of the names of ``STDIN`` under which a reader understands it."""
+    from rlhfdoctor.claims import claim
+
+    for name in STDIN:
+        copy = copy.rename(copy.with_name(name))
+        found = claim(copy)
+        if found is not None and found.reader is not None:
+            return copy
+    return copy.rename(copy.with_name(STDIN[0]))
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

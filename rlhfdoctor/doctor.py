@@ -138,8 +138,17 @@ def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
     """Say what would make a cause surer, and take back advice that the verdict forbids."""
     if cause.name == tree.OVER_OPTIMISATION and "eval_reward_raw_mean" not in run.columns:
         return replace(cause, caveat="no held-out reward was logged")
-    if cause.name == tree.INTERRUPTED and verdict == "collapsed":
-        return replace(cause, remedy="find the tail of the log; do not resume a collapsed policy")
+    if cause.name == tree.INTERRUPTED:
+        if "ended_with" in run.config:
+            ended = str(run.config["ended_with"].value)
+            cause = replace(
+                cause,
+                confidence="confirmed",
+                caveat=ended if len(ended) <= 80 else f"{ended[:77]}...",
+                remedy="mend what the exception names; resume from the last complete checkpoint",
+            )
+        if verdict == "collapsed":
+            cause = replace(cause, remedy="do not resume a collapsed policy")
     return cause
 
 
@@ -286,10 +295,14 @@ def _vitals(run: Run) -> Iterator[str]:
         yield f"{reference.name} is not the model that training started from"
     elif exact is not None:
         yield f"recomputed KL {exact:.3g} nats/token"
-    elif not any(_measured(run, name) for name in ("kl_ref_token", "kl_ref_response")):
+    elif not any(_measured(run, name) for name in KLS):
         sampled = [batch.k1 for ladder in ladders(run, 1) for batch in ladder[-1:]]
         known_k1 = [k1 for k1 in sampled if k1 is not None]
         yield f"KL of samples {known_k1[-1]:.3g} nats/token" if known_k1 else "KL not measured"
+
+
+KLS = ("kl_ref_token", "kl_ref_response", "kl_unknown")
+"""Columns of which one says where the policy stands, with its unit or without."""
 
 
 def _exact(run: Run) -> float | None:

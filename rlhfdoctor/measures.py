@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -38,6 +39,8 @@ SIGNS = (
     "dpo_reward_chosen",
 )
 """Metrics that cannot leave zero without an update."""
+
+_NUMBERS = re.compile(r"\d+")
 
 TRENDS = ("loss_total", "reward_raw_mean", "entropy", "entropy_unknown", "response_length_mean")
 """Metrics whose trend shows updates where nothing else does."""
@@ -326,13 +329,18 @@ def _nll(logprobs: list[float] | None, count: int | None = None) -> float | None
 def ladders(run: Run, fewest: int) -> list[list[Batch]]:
     """Return, for each sample file, its batches of known step with at least ``fewest`` responses.
 
+    Files that differ by the numbers in their names alone, one a step, are one: completions_00005.
     Files with fewer than two such steps are left out: nothing can be compared there.
     """
-    files: dict[str, list[Batch]] = defaultdict(list)
+    files: dict[tuple[str, str], list[Batch]] = defaultdict(list)
     for batch in batches(run):
         if batch.step is not None and len(batch.items) >= fewest:
-            files[batch.source].append(batch)
-    return [ladder for ladder in files.values() if len(ladder) > 1]
+            files[_NUMBERS.sub("#", batch.source), batch.unit].append(batch)
+    return [
+        sorted(ladder, key=lambda batch: batch.step or 0)
+        for ladder in files.values()
+        if len({batch.step for batch in ladder}) == len(ladder) > 1
+    ]
 
 
 def sample_evidence(

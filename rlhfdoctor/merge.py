@@ -161,7 +161,8 @@ def translate(log: Log, mapping: Mapping[str, Key], config: Mapping[str, Setting
             values = meaning.correction.apply(values)
             corrections = (meaning.correction.text,)
         series[name] = values.alias(name)
-        columns[name] = _column(name, meaning, (Location(log.file, key=key),), corrections)
+        column = _column(name, meaning, (Location(log.file, key=key),), corrections)
+        columns[name] = replace(column, printed=log.printed)
     bare_keys = {bare(key): key for key in sheet.series if split_of(key) == "train"}
     for derived in dialect.derived:
         name = derived.meaning.metric
@@ -313,7 +314,11 @@ def columns(tables: Sequence[Table], metrics: pl.DataFrame) -> dict[str, Column]
         for name, column in table.columns.items():
             if name in metrics.columns:
                 known = found.get(name, replace(column, sources=()))
-                found[name] = replace(known, sources=(*known.sources, *column.sources))
+                found[name] = replace(
+                    known,
+                    sources=(*known.sources, *column.sources),
+                    printed=known.printed and column.printed,
+                )
     return dict(sorted(found.items()))
 
 

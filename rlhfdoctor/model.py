@@ -183,7 +183,8 @@ class Column:
     """What is known about a column of ``Run.metrics``.
 
     ``unit`` is "unknown" where neither the framework nor the user said it; no band judges such a
-    column. ``derived`` columns are shown and never judged by a band.
+    column. ``derived`` columns are shown and never judged by a band. ``printed``: no source but a
+    console, which may have rounded a small number to 0.
     """
 
     metric: str
@@ -193,6 +194,7 @@ class Column:
     derived: bool = False
     corrections: tuple[str, ...] = ()
     sources: tuple[Location, ...] = ()
+    printed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

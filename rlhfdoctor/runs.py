@@ -61,6 +61,9 @@ SUMMARY = "wandb_summary"
 MOST_LENDERS = 8
 """Logs whose steps are tried on a log without; the longest that no console printed first."""
 
+TABULAR = ("csv", "parquet")
+"""Readers of tables, which hold samples or metrics."""
+
 NUMBERED = "numbered from 1"
 """How a note says that the steps of a log are but the numbers of its rows."""
 
@@ -182,8 +185,16 @@ def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
     place = Path(path)
     if _is_folder(place):
         raise UnreadableRun(f"{path} is a folder", "give a JSON Lines file of samples")
-    file = _fill(_File(shown(Path(place.name)), "samples"), read_samples(place, field))
+    file = _fill(_File(shown(Path(place.name)), "samples"), _sampled(place, field))
     return _build(place, [file], None, {})[0]
+
+
+def _sampled(place: Path, field: str | None = None) -> Iterator[Item]:
+    """Read a sample file, whatever it is; ``field`` only of JSON."""
+    found = claim(place)
+    if field is None and found and found.reader and found.reader.name in TABULAR:
+        return found.reader.read(place)
+    return read_samples(place, field)
 
 
 def source_of(run: Run, path: Path) -> str:
@@ -339,7 +350,7 @@ def _read_file(path: Path) -> _File:
 def _read_samples(path: Path) -> _File:
     if _is_folder(path):
         raise UnreadableRun(f"{path} is a folder", "--samples takes a JSON Lines file of samples")
-    return _named(_fill(_File("", "samples"), read_samples(path)), shown(path))
+    return _named(_fill(_File("", "samples"), _sampled(path)), shown(path))
 
 
 def _fill(file: _File, items: Iterator[Item], place: Path | None = None) -> _File:
@@ -658,7 +669,7 @@ def _run(
                 rows=file.held,
             )
             for file in files
-            if file.reader != "none"
+            if file.reader != "none" and (file.held or file.log or file.traced)
         ),
         observations=observations,
         metrics=metrics,

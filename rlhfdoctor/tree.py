@@ -126,7 +126,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "A",
         "Was the log cut short?",
-        ("LOG001",),
+        ("LOG001", "LOG004"),
         yes=Ends(
             INTERRUPTED,
             "possible",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlhfdoctor.dialects._spelling import plain, shares
-from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.errors import DoctorError, did_you_mean
 from rlhfdoctor.vocabulary import METRICS
 
 Arithmetic = Callable[..., Any]
@@ -47,7 +47,9 @@ class Key:
     def __post_init__(self) -> None:
         """Refuse a name that the vocabulary does not know."""
         if self.metric not in METRICS:
-            raise ValueError(f"{self.metric} is not in the vocabulary")
+            raise ValueError(
+                f"{self.metric} is not in the vocabulary{did_you_mean(self.metric, METRICS)}"
+            )
 
     @property
     def fraction(self) -> bool:

@@ -23,7 +23,10 @@ STEP_KEYS = (
     "global_step",
     "steps",
     "iteration",
+    "iter",
     "update",
+    "train_step",
+    "training_step",
     "current_steps",
     "training/global_step",
     "train/global_step",
@@ -442,7 +445,8 @@ def blocks(path: Path) -> Iterator[Block | Note]:
                 values = list(map(orjson.loads, chunk))
                 lines = list(range(last + 1, last + len(chunk) + 1))
             except orjson.JSONDecodeError:
-                for number, line in enumerate(chunk, start=last + 1):
+                blank = not any(map(bytes.strip, chunk))
+                for number, line in enumerate(() if blank else chunk, start=last + 1):
                     if line.strip():
                         try:
                             values.append(loads(line))

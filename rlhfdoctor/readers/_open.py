@@ -19,6 +19,12 @@ else:
 MOST_UNPACKED = 8 * 2**30
 """Bytes after which a packed file is no longer unpacked: no log is so long, and a bomb may be."""
 
+MOST_TIMES, FREE = 400, 2**26
+"""How often as long as its packed form a file may be, and the bytes from which on that counts.
+
+Logs pack to a tenth or a twentieth; deflate reaches 1,032.
+"""
+
 PACKED = (".gz", ".gzip", ".zst", ".zstd")
 """Suffixes that packing adds to a name."""
 
@@ -30,8 +36,9 @@ class _Packed(Protocol):
 class _Unpacked(io.RawIOBase):
     """What is inside a packed file, up to where it is damaged: ``fault`` says what is wrong."""
 
-    def __init__(self, packed: _Packed) -> None:
+    def __init__(self, packed: _Packed, size: int) -> None:
         self._packed = packed
+        self._most = min(MOST_UNPACKED, max(FREE, MOST_TIMES * size))
         self._count = 0
         self.fault: str | None = None
 
@@ -47,8 +54,8 @@ class _Unpacked(io.RawIOBase):
             self.fault = f"is packed and damaged or cut ({error})"
             return 0
         self._count += len(found)
-        if self._count > MOST_UNPACKED:
-            self.fault = f"unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB; the rest is unread"
+        if self._count > self._most:
+            self.fault = f"unpacks to more than {self._most / 2**20:.0f} MiB; the rest is unread"
             return 0
         buffer[: len(found)] = found
         return len(found)
@@ -61,11 +68,11 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     A packed file that is damaged ends where the damage is; ``fault_of`` then says what is wrong.
     """
     with path.open("rb") as file:
-        magic = file.peek(4)[:4]
+        magic, size = file.peek(4)[:4], path.stat().st_size
         if magic[:2] == b"\x1f\x8b":
-            yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file)))
+            yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file), size))
         elif magic == b"\x28\xb5\x2f\xfd":
-            yield io.BufferedReader(_Unpacked(zstd.ZstdFile(file)))
+            yield io.BufferedReader(_Unpacked(zstd.ZstdFile(file), size))
         else:
             yield file
 

@@ -35,6 +35,7 @@ LONGEST_FIELD = 2**24
 _DELIMITERS = (",", ";", "\t", "|")
 _NO_NAMES = re.compile(r"(unnamed: ?\d+)?", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _STEP_NAMES = re.compile(
     r"(global|train(ing)?|optimi[sz]er|current)?[ _/.-]?(steps?|iter(ation)?s?|updates?)"
 )
@@ -82,7 +83,7 @@ def csv(path: Path) -> Iterator[Item]:
     TensorBoard (``Wall time,Step,Value``; the tag stands in the file's name, where "/" became "_")
     and wandb ("run - metric" columns), tables of (step, metric, value), and pandas' index column.
     """
-    with _table(path) as (names, rest, fault):
+    with _table(path) as (names, rest, english, fault):
         first = next(rest, None)
         lines = rest if first is None else chain((first,), rest)
         if _are_samples(names, first[1] if first else ()):
@@ -94,7 +95,7 @@ def csv(path: Path) -> Iterator[Item]:
                 named_split=split_named(stem),
             )
         else:
-            yield from _metrics(path, names, lines)
+            yield from _metrics(path, names, lines, english)
         if text := fault():
             yield Note(path.name, text, left_out=1, unread=True)
 
@@ -103,8 +104,10 @@ Lines = Iterator[tuple[int, list[str]]]
 
 
 @contextmanager
-def _table(path: Path) -> Iterator[tuple[list[str], Lines, Callable[[], str | None]]]:
+def _table(path: Path) -> Iterator[tuple[list[str], Lines, bool, Callable[[], str | None]]]:
     """Open a table: its column names, its numbered lines, and what is wrong with its end.
+
+    Where commas part the fields, a comma in a number parts thousands.
 
     The last field of a line that does not end may be the beginning of a longer number.
     """
@@ -140,6 +143,7 @@ def _table(path: Path) -> Iterator[tuple[list[str], Lines, Callable[[], str | No
         yield (
             [name.strip() for name in names],
             lines,
+            delimiter == ",",
             lambda: (faults[0] if faults else None) or fault_of(file),
         )
         text.detach()
@@ -174,18 +178,19 @@ def _parsed(field: str) -> object:
         return None
 
 
-def _metrics(path: Path, names: Sequence[str], lines: Lines) -> Iterator[Item]:
+def _metrics(path: Path, names: Sequence[str], lines: Lines, english: bool) -> Iterator[Item]:
     lowered = [name.lower() for name in names]
     if len(names) < 2:
         yield Note(path.name, "has no columns; nothing was read", unread=True)
         return
     if sorted(lowered) == sorted(_TENSORBOARD):
-        yield from _tensorboard(path, lowered, lines)
+        yield from _tensorboard(path, lowered, lines, english)
         return
     tidy = next((word for word in _TIDY if word in lowered), None)
     if tidy and "value" in lowered and _is_step(lowered):
         names = [_canonical(name, lowered) for name in names]
-        yield from _tidy(path, names, names[lowered.index(tidy)], lowered.index("value"), lines)
+        place = names[lowered.index(tidy)], lowered.index("value")
+        yield from _tidy(path, names, *place, lines, english)
         return
     keys = yield from _columns(path.name, names)
     refused: Counter[str] = Counter()
@@ -193,7 +198,7 @@ def _metrics(path: Path, names: Sequence[str], lines: Lines) -> Iterator[Item]:
     for line, fields in lines:
         ragged += len(fields) != len(names)
         record = {
-            key: _number_text(field)
+            key: _number_text(field, english)
             for key, field in zip(keys, fields, strict=False)
             if key and field.strip()
         }
@@ -233,6 +238,8 @@ def _columns(file: str, names: Sequence[str]) -> Generator[Note, None, list[str 
             keys.append(None)
         else:
             keys.append(_canonical(name, lowered))
+    if any(exported) and "step" in lowered:
+        yield Note(file, "wandb's Step counts its log calls, which need not be the trainer's steps")
     if any(match and match[3] for match in exported):
         yield Note(file, "wandb's __MIN and __MAX columns are those of its buckets; left out")
     if len(runs) > 1:
@@ -240,14 +247,14 @@ def _columns(file: str, names: Sequence[str]) -> Generator[Note, None, list[str 
     return keys
 
 
-def _tensorboard(path: Path, lowered: Sequence[str], lines: Lines) -> Iterator[Item]:
+def _tensorboard(path: Path, lowered: Sequence[str], lines: Lines, english: bool) -> Iterator[Item]:
     match = _TAGGED.fullmatch(Path(bare(path.name)).stem)
     tag = match[2] if match else Path(bare(path.name)).stem
     tag = tag if tag.startswith("eval_") else _TAG_GROUPS.sub(r"\1/", tag, count=1)
     wall, step, value = (lowered.index(name) for name in _TENSORBOARD)
     bad = 0
     for line, fields in lines:
-        found = [number(_number_text(field)) for field in fields]
+        found = [number(_number_text(field, english)) for field in fields]
         if len(found) != 3 or found[value] is None:
             bad += 1
             continue
@@ -263,18 +270,23 @@ def _tensorboard(path: Path, lowered: Sequence[str], lines: Lines) -> Iterator[I
         yield Note(path.name, f"{bad} rows hold no value and were left out", left_out=bad)
 
 
-def _tidy(path: Path, names: Sequence[str], tag: str, value: int, lines: Lines) -> Iterator[Item]:
+def _tidy(
+    path: Path, names: Sequence[str], tag: str, value: int, lines: Lines, english: bool
+) -> Iterator[Item]:
     """Yield a row a line of a table that has one column for metrics' names and one for values."""
     refused: Counter[str] = Counter()
     for line, fields in lines:
-        record = dict(zip(names, map(_number_text, fields), strict=False))
+        texts = [_number_text(field, english) for field in fields]
+        record: dict[str, object] = dict(zip(names, texts, strict=False))
         told = str(record.pop(tag, ""))
         counted = {key: record[key] for key in (*STEP_KEYS, *EPOCH_KEYS) if key in record}
         if told and value < len(fields):
-            yield row({told: _number_text(fields[value]), **counted}, line, refused)
+            yield row({told: texts[value], **counted}, line, refused)
     yield from refusals(path.name, refused)
 
 
-def _number_text(field: str) -> str:
-    bare_field = field.strip()
-    return bare_field.replace(",", ".") if _DECIMAL_COMMA.fullmatch(bare_field) else bare_field
+def _number_text(field: str, english: bool) -> str:
+    text = field.strip()
+    if english and _THOUSANDS.fullmatch(text):
+        return text.replace(",", "")
+    return text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text

@@ -7,6 +7,7 @@ A rule is a function with a decorator that says what it needs. Its docstring is 
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -186,7 +187,7 @@ def _command(run: Run, missing: Sequence[str]) -> str | None:
         ("entropy_unknown", "entropy"),
     ):
         if stated in lacking and unknown in run.columns:
-            return f"--map {run.columns[unknown].sources[0].key}={stated}"
+            return f"--map {shlex.quote(f'{run.columns[unknown].sources[0].key}={stated}')}"
     unread = {"scans": run.scans, "scores": run.scores}
     if run.checkpoints and any(need in missing and unread[need] is None for need in unread):
         return RECOMPUTE

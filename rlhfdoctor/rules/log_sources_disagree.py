@@ -19,7 +19,8 @@ class Limits:
     signal="log",
     needs=["rows>=1"],
     limits=Limits,
-    text="{files} tell different numbers for {keys_told}, first at step {step}: {values}",
+    text="{files} tell different numbers for {keys_told}, first at step {step}: {values}; "
+    "{kept} is believed",
     brief="sources of the log disagree",
 )
 def log_sources_disagree(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
@@ -49,6 +50,7 @@ def log_sources_disagree(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 limit_low=item.values[0],
                 unit=_unit(run, item.key),
                 first_step=item.first_step,
+                last_step=item.first_step,
             )
             for item in listed
         ),
@@ -56,6 +58,7 @@ def log_sources_disagree(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             "files": ", ".join(dict.fromkeys(first.files)),
             "keys_told": first.key + (f" and {more} more keys" if more else ""),
             "step": first.first_step,
+            "kept": first.kept.file,
             "values": ", ".join(f"{value:.6g}" for value in first.values),
         },
         onset=Onset(first.first_step, first.first_step, first.first_step),

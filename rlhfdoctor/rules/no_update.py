@@ -39,17 +39,20 @@ def no_update(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """No weight was ever updated.
 
     A learning rate of exactly 0 in every row updates nothing; warm-ups begin with a row or two of
-    it. A gradient norm of exactly 0 in every row has one of few causes: an adapter loaded without
-    ``is_trainable`` (TRL 6700), frozen parameters, all labels masked, or no reward spread in any
-    group (GRP001). Where no gradient norm is logged, a KL, a margin or a clip fraction that left
-    zero shows updates, and so does a trend: halves that differ by more than four standard errors.
+    it, and a console that prints three decimals (verl's older ones) prints 1e-6 as 0: there it
+    counts only where the configuration says 0 as well. A gradient norm of exactly 0 in every row
+    has one of few causes: an adapter loaded without ``is_trainable`` (TRL 6700), frozen parameters,
+    all labels masked, or no reward spread in any group (GRP001). Where no gradient norm is logged,
+    a KL, a margin or a clip fraction that left zero shows updates, and so does a trend: halves that
+    differ by more than four standard errors.
 
     Remedy: count the parameters that require a gradient; compare a checkpoint with the initial
     weights; there is nothing to go back to, restart after the fix.
     """
     if logged(run, "lr") and finite_rows(run, "lr") >= max(limits.rows, run.logged_steps // 2 + 1):
         rate = track(run, "lr")
-        if rate.placeholder and len(rate) >= limits.still:
+        rounded = rate.column.printed and run.number("learning_rate") != 0
+        if rate.placeholder and len(rate) >= limits.still and not rounded:
             yield _never(run, rate, "learning rate")
             return
     if logged(run, "grad_norm"):

@@ -76,7 +76,8 @@ def test_a_flipped_byte_ends_the_file(tmp_path: Path, pack: Pack) -> None:
 def test_a_bomb_is_unpacked_to_a_bound(
     tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_open, "MOST_UNPACKED", 2**20)
+    monkeypatch.setattr(_open, "FREE", 2**20)
+    monkeypatch.setattr(_open, "MOST_TIMES", 1)
     path = tmp_path / "log"
     path.write_bytes(pack(bytes(2**24)))
     with opened(path) as file:

@@ -20,7 +20,8 @@ def test_a_disagreement_is_information_with_both_numbers() -> None:
     finding = only("LOG002", replace(ONE, conflicts=(conflict("loss"),)))
     assert finding.severity == "info"
     assert finding.message == (
-        "old.jsonl, trainer_state.json tell different numbers for loss, first at step 2: 2.5, 2"
+        "old.jsonl, trainer_state.json tell different numbers for loss, first at step 2: 2.5, 2; "
+        "trainer_state.json is believed"
     )
     evidence = finding.evidence[0]
     assert (evidence.observed, evidence.limit_low) == (2.0, 2.5)
