@@ -254,6 +254,16 @@ def head(text: str) -> tuple[Record, bool, int]:
     return counts, split.startswith(("eval", "val", "test")), place if counts else 0
 
 
+def counting(text: str) -> Record:
+    """Return what a text counts that does nothing else but, maybe, call it an evaluation."""
+    counts, _, place = head(text)
+    more = text[place:].strip()
+    return {} if more and not _NO_MORE.fullmatch(more) else counts
+
+
+_NO_MORE = re.compile(rf"\W{{0,8}}(?:{_TESTS}(?: results?)?)?\W{{0,8}}", re.IGNORECASE)
+
+
 def _count(text: str, key: str) -> float | int | None:
     """Return a count: an epoch may be a fraction, everything else may group its thousands."""
     if key == "epoch":
@@ -620,11 +630,8 @@ def banner(text: str) -> tuple[Record, bool] | None:
     inside = found["inside"]
     if recapped(inside):
         return None
-    counts, _, place = head(inside)
-    more = inside[place:].strip()
-    if not counts or (more and not re.fullmatch(rf"\W*{_TESTS}(?: results?)?\W*", more, re.I)):
-        return None
-    return counts, tested(inside)
+    counts = counting(inside)
+    return (counts, tested(inside)) if counts else None
 
 
 def recapped(text: str) -> bool:

@@ -396,9 +396,9 @@ class Harvest:
         prefixed = bool(value) and all(key.startswith(f"{word}/") for key in value)
         if word and (prefixed or word in ("rollout", "perf") or grammars.tested(f"{word} ")):
             return {"step": step, "rollout": True}
-        counts, _, place = grammars.head(before)
+        counts = grammars.counting(before)
         counts.pop("max_steps", None)
-        return counts if place >= len(before.rstrip()) else {}
+        return counts
 
     def _open(self, segment: Segment, place: int, start: int) -> None:
         text = segment.text[start:]

@@ -54,8 +54,8 @@ _INDENTED = re.compile(r" {1,4}\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:")
 """A time that Megatron indents."""
 
 _LOGGER = re.compile(
-    r"(?!(?:global_|train_)?(?:step|iter|iteration|epoch|update|episode)\b)"
-    r"(?!(?:eval|evaluation|val|valid|validation|test|best|final|overall)\b)"
+    r"(?!(?i:(?:global_|train_)?(?:step|iter|iteration|epoch|update|episode)\b))"
+    r"(?!(?i:(?:eval|evaluation|val|valid|validation|test|best|final|overall)\b))"
     r"(?:\[?[A-Za-z_][\w.]{0,80}(?::[\w<>]{1,60}){0,3}\]?\s+--?\s+"
     r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::\w{1,40}){0,2}:?\s+"
     r"|[A-Za-z_]\w{0,40}:\s+(?=[A-Za-z{\[=*]))"
