@@ -218,7 +218,8 @@ class Harvest:
             record = grammars.evaluation(record)
         last = self.found[-1] if self.found else None
         counted = any(key in record for key in (*STEP_KEYS, "epoch"))
-        if last and counted and last.grammar == grammar and repr(last.record) == repr(record):
+        same = last is not None and last.grammar == grammar and last.record.keys() == record.keys()
+        if last and counted and same and repr(last.record) == repr(record):
             self.twice += 1
             return None
         item = Found(

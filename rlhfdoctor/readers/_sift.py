@@ -60,13 +60,15 @@ def _in_turns(pairs: list[tuple[Found, int]]) -> bool:
 
 _COMMA = re.compile(r"[+-]?(\d{1,15})((?:,\d{1,15})+)([eE][+-]?\d+)?")
 _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+_DOTS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+")
 
 
 def commas(found: list[Found], broken: list[int | None], name: str) -> list[Note]:
     """Read the numbers with a comma as the whole log tells; drop those of which it does not.
 
     0,693 and 1,5 hold a decimal comma, 1,234,567 is grouped, and 1,234 may be either: a log with
-    decimal points elsewhere groups, one with sure decimal commas and no point does not.
+    decimal points elsewhere groups, one with sure decimal commas does not. There a point may group
+    too: 1.234 is dropped then, and where others, as 0.5, cannot be grouped, so are the commas.
     """
     texts = [
         (item, key, value)
@@ -77,10 +79,12 @@ def commas(found: list[Found], broken: list[int | None], name: str) -> list[Note
     doubtful = [entry for entry in texts if "," in entry[2] and _COMMA.fullmatch(entry[2])]
     if not doubtful:
         return []
-    points = any("." in value and number(value) is not None for _, _, value in texts)
     decimal = any(not _GROUPS.fullmatch(value) for _, _, value in doubtful)
+    pointed = [entry for entry in texts if "." in entry[2] and number(entry[2]) is not None]
+    dotted = [entry for entry in pointed if _DOTS.fullmatch(entry[2])]
+    points = len(pointed) > len(dotted) if decimal else bool(pointed)
     grouped = any(value.count(",") > 1 for _, _, value in doubtful)
-    lost = []
+    doubts = dotted if decimal and not (points or grouped) else []
     for item, key, value in doubtful:
         groups = _GROUPS.fullmatch(value) is not None
         if groups and (key in _WHOLE or (not decimal and (points or grouped))):
@@ -88,14 +92,16 @@ def commas(found: list[Found], broken: list[int | None], name: str) -> list[Note
         elif decimal and not (points or grouped):
             item.record[key] = value.replace(",", ".")
         else:
-            lost.append(f"{key} {value}")
-            del item.record[key]
-            broken.append(item.line)
+            doubts.append((item, key, value))
+    for item, key, _ in doubts:
+        del item.record[key]
+        broken.append(item.line)
     notes = []
     if decimal and not (points or grouped):
         notes.append(Note(name, "its numbers were read with decimal commas"))
-    if lost:
-        text = f"{len(lost)} numbers with a comma, such as {lost[0]}, may mean two things; left out"
+    if doubts:
+        _, key, value = doubts[0]
+        text = f"{len(doubts)} numbers, such as {key} {value}, may mean two things; left out"
         notes.append(Note(name, text))
     return notes
 

@@ -94,6 +94,7 @@ def test_processes_that_tell_of_the_same_steps_in_turns_are_ranks(
             "loss: 1,234,567 | score: 1,234", {"loss": 1234567, "score": 1234}, 0, id="two groups"
         ),
         pytest.param("loss: 1,234 | kl: 7", {"kl": 7}, 4, id="nothing else tells"),
+        pytest.param("loss: 0,693 | kl: 1.234", {"loss": 0.693}, 4, id="a point that may group"),
         pytest.param("loss: 0,693 | kl: 0.5", {"kl": 0.5}, 4, id="points and decimal commas"),
     ],
 )
