@@ -282,6 +282,9 @@ _PAIR = re.compile(
     rf"(?P<key>{_KEY})\s*(?::|=|->)\s*(?P<value>{NUMBER})"
     rf"(?:[ ]?(?P<unit>%|[A-Za-z]{{1,10}}(?:/[A-Za-z]{{1,10}})?))?"
 )
+_PLAIN = re.compile(rf"([A-Za-z_][\w/@.-]{{0,60}})[ ]?[:=][ ]?({NUMBER})")
+"""The pair that almost every piece of a log is; the others are tried one after the other."""
+
 _TIGHT = re.compile(
     rf"\s*(?P<key>[A-Za-z_][\w/@.%-]{{0,80}})[ ]?[:=][ ]?(?P<value>{NUMBER})"
     rf"(?P<unit>%|[A-Za-z]{{1,6}}(?:/[A-Za-z]{{1,6}})?)?(?=\s|$)"
@@ -328,7 +331,9 @@ def pairs(text: str) -> tuple[Record, float]:
         piece = piece[mark.end() if mark else 0 :].rstrip(" *]:")
         if not piece:
             continue
-        inside = {key: value.replace(_COMMA, ",") for key, value in _inside(piece)}
+        inside = dict(_inside(piece))
+        if _COMMA in piece:
+            inside = {key: value.replace(_COMMA, ",") for key, value in inside.items()}
         found.update(inside)
         read, left = read + len(piece) * bool(inside), left + len(piece) * (not inside)
     return found, read / (read + left) if read else 0.0
@@ -341,6 +346,10 @@ def _same(found: re.Match[str]) -> str:
 
 
 def _inside(piece: str) -> Iterator[tuple[str, str]]:
+    plain = _PLAIN.fullmatch(piece)
+    if plain:
+        yield plain[1], plain[2]
+        return
     one = _PAIR.fullmatch(piece)
     if (
         one
@@ -407,7 +416,7 @@ def stepped(text: str) -> list[Record]:
         if key in lowered and lowered[key] != key:
             found[key] = found.pop(lowered[key])
     told = bool(counts) or any(key in found for key in STEP_KEYS)
-    values = {key for key in found if key not in (*STEP_KEYS, *EPOCH_KEYS)}
+    values = [key for key in found if key not in (*STEP_KEYS, *EPOCH_KEYS)]
     if not told or len(values) < 2 or share < _COVER or not any(map(measured, values)):
         return []
     if evaluates and not any("train" in key.lower() for key in found):

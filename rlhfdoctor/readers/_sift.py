@@ -10,6 +10,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -70,17 +71,11 @@ def commas(found: list[Found], broken: list[int | None], name: str) -> list[Note
     decimal points elsewhere groups, one with sure decimal commas does not. There a point may group
     too: 1.234 is dropped then, and where others, as 0.5, cannot be grouped, so are the commas.
     """
-    texts = [
-        (item, key, value)
-        for item in found
-        for key, value in item.record.items()
-        if isinstance(value, str)
-    ]
-    doubtful = [entry for entry in texts if "," in entry[2] and _COMMA.fullmatch(entry[2])]
+    doubtful = [entry for entry in _texts(found, ",") if _COMMA.fullmatch(entry[2])]
     if not doubtful:
         return []
     decimal = any(not _GROUPS.fullmatch(value) for _, _, value in doubtful)
-    pointed = [entry for entry in texts if "." in entry[2] and number(entry[2]) is not None]
+    pointed = [entry for entry in _texts(found, ".") if number(entry[2]) is not None]
     dotted = [entry for entry in pointed if _DOTS.fullmatch(entry[2])]
     points = len(pointed) > len(dotted) if decimal else bool(pointed)
     grouped = any(value.count(",") > 1 for _, _, value in doubtful)
@@ -104,6 +99,13 @@ def commas(found: list[Found], broken: list[int | None], name: str) -> list[Note
         text = f"{len(doubts)} numbers, such as {key} {value}, may mean two things; left out"
         notes.append(Note(name, text))
     return notes
+
+
+def _texts(found: list[Found], mark: str) -> Iterator[tuple[Found, str, str]]:
+    for item in found:
+        for key, value in item.record.items():
+            if isinstance(value, str) and mark in value:
+                yield item, key, value
 
 
 _WHOLE = frozenset((*STEP_KEYS, "max_steps"))
