@@ -10,14 +10,14 @@ from itertools import pairwise
 from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import _grammars as grammars
 from rlhfdoctor.readers._harvest import A_FEW, BARS, Found, Harvest, where_of
-from rlhfdoctor.readers._json import STEP_KEYS, number
+from rlhfdoctor.readers._json import number
 from rlhfdoctor.readers._sift import commas, ranks, strangers
 
 
 def curve(harvest: Harvest) -> tuple[list[Found], Setting | None, list[Note]]:
     """Return the records of the curve, how many steps were planned, and what there is to note."""
-    told = commas(harvest.found, harvest.broken, harvest.name)
     found, notes = _chosen(harvest)
+    told = commas(found, harvest.broken, harvest.name)
     planned = _planned(harvest, found, notes)
     for item, rank in ranks(found):
         item.rank = rank
@@ -122,9 +122,11 @@ def _planned(harvest: Harvest, found: list[Found], notes: list[Note]) -> Setting
     if stated:
         total = float(str(stated[-1].record["max_steps"]))
         return Setting("planned_steps", total, Location(name, line=stated[-1].line))
-    loose = [item for item in found if not any(key in item.record for key in STEP_KEYS)]
+    placed = [item for item in found if item.place is not None and not item.evaluates]
+    loose = [item for item in found if item.place is None]
     loose = [item for item in loose if "global_step/max_steps" not in item.record]
-    if loose and len(loose) == len(found) and loose[0].tier != BARS:
+    progress = any("global_step/max_steps" in item.record for item in found)
+    if loose and not (placed or progress) and loose[0].tier != BARS:
         parts = _trainings(loose, harvest.finishes)
         told: list[Note] = []
         bars = [_by_bar(part, at > 0, name, told) for at, part in enumerate(parts)]

@@ -210,6 +210,8 @@ _HEAD = re.compile(
 _PLACE = re.compile(r"\[[ ]*(?P<count>\d{1,15})[ ]?/[ ]?(?P<total>\d{1,15})[ ]*\][ ]*[:|,;-]*\s*")
 """A count without a word: ``[3/100]``."""
 
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
+
 _BEFORE = re.compile(
     r"(?:(?!\[[ ]*\d)[^A-Za-z0-9]){0,24}"
     r"(?:\b(?P<split>train(?:ing)?(?![ _]step)|" + _TESTS + r")"
@@ -415,6 +417,8 @@ def stepped(text: str) -> list[Record]:
     for key in ("max_steps", *STEP_KEYS, *EPOCH_KEYS):
         if key in lowered and lowered[key] != key:
             found[key] = found.pop(lowered[key])
+        if key in found and _GROUPED.fullmatch(str(found[key])):
+            found[key] = str(found[key]).replace(",", "")
     told = bool(counts) or any(key in found for key in STEP_KEYS)
     values = [key for key in found if key not in (*STEP_KEYS, *EPOCH_KEYS)]
     if not told or len(values) < 2 or share < _COVER or not any(map(measured, values)):
@@ -617,7 +621,7 @@ def framed(text: str) -> tuple[str, str] | None:
     if not parts or len(parts) != 2 or not parts[0]:
         return None
     key, value = percent(*parts)
-    return (key, value) if _FULL.fullmatch(value) else None
+    return (key, value) if _FULL.fullmatch(value.replace(",", _COMMA)) else None
 
 
 # banners

@@ -114,6 +114,17 @@ def test_a_bar_on_the_same_line_without_a_carriage_return(tmp_path: Path) -> Non
     assert [row.step for row in found.rows] == [10, 20, 30]
 
 
+def test_an_evaluation_with_a_step_takes_none_from_the_others(tmp_path: Path) -> None:
+    text = "".join(f"{bar(step)}\n{hf(step, step / 100)}\n" for step in (10, 20, 30))
+    found = log(tmp_path, text + "Eval step 30: {'loss': 0.5, 'reward': 0.25}\n")
+    assert [(row.step, row.split) for row in found.rows] == [
+        (10, "train"),
+        (20, "train"),
+        (30, "train"),
+        (30, "eval"),
+    ]
+
+
 def test_records_of_a_buffered_log_are_spaced_evenly(tmp_path: Path) -> None:
     text = (
         "".join(bar(count, 200) for count in range(121))

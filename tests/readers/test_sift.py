@@ -115,6 +115,17 @@ def test_steps_may_group_their_thousands(tmp_path: Path) -> None:
     assert {setting.name: setting.value for setting in found.settings} == {"planned_steps": 2000.0}
 
 
+def test_a_step_among_the_pairs_may_group_its_thousands(tmp_path: Path) -> None:
+    lines = [f"loss: 0.5 | kl: 0.25 | Step: {step:,}" for step in (990, 1000, 1010)]
+    assert [row.step for row in log(tmp_path, lines).rows] == [990, 1000, 1010]
+
+
+def test_prose_does_not_tell_what_the_commas_of_a_log_mean(tmp_path: Path) -> None:
+    lines = [f"step {step} | loss: 0.5 | score: 1,{step}00" for step in range(1, 5)]
+    found = log(tmp_path, [*lines, "loss: 0,5, reward: 0,1"])
+    assert [row.values["score"] for row in found.rows] == [1100, 1200, 1300, 1400]
+
+
 def test_the_steps_of_a_table_may_group_their_thousands(tmp_path: Path) -> None:
     rows = [f"| {step:,} | 0,5 |" for step in (990, 1000, 1010)]
     found = log(tmp_path, ["| step | loss |", "|---|---|", *rows])
