@@ -106,7 +106,7 @@ def _rollouts(found: list[Found], name: str, notes: list[Note]) -> None:
     times = round(len(steps) / len(ids))
     last = 0
     for item in found:
-        place = int(number(item.place) or 0)
+        place = item.place or 0
         if item.grammar == "rollout":
             first = place * times
             item.record["step"] = last if first <= last < first + times else first
@@ -122,8 +122,8 @@ def _planned(harvest: Harvest, found: list[Found], notes: list[Note]) -> Setting
     if stated:
         total = float(str(stated[-1].record["max_steps"]))
         return Setting("planned_steps", total, Location(name, line=stated[-1].line))
-    placed = [item for item in found if item.place is not None and not item.evaluates]
-    loose = [item for item in found if item.place is None]
+    placed = [item for item in found if item.counted and not item.evaluates]
+    loose = [item for item in found if not item.counted]
     loose = [item for item in loose if "global_step/max_steps" not in item.record]
     progress = any("global_step/max_steps" in item.record for item in found)
     if loose and not (placed or progress) and loose[0].tier != BARS:

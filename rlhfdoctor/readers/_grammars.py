@@ -296,10 +296,12 @@ _THOUSANDS = re.compile(r"(?<![\d.,\w])([1-9]\d{0,2}(?:,\d{3})+)(?=\.\d)")
 _COMMAS = re.compile(
     r"(?<![\d.,\w])(?<![eE][+-])(\d{1,3}(?:,\d{3})+|\d{1,15},\d{1,15})(?![\d,]|\.\d)"
 )
-_REMARK = re.compile(r"\s*\((?:higher|lower|larger|smaller) is (?:better|worse)\)", re.IGNORECASE)
+_REMARK = re.compile(
+    r"\s{0,4}\((?:higher|lower|larger|smaller) is (?:better|worse)\)", re.IGNORECASE
+)
 _PIECES = re.compile(r"[|,;\t\u2502\u2503]|\s-{1,2}\s|\s{2,}")
 _FULL = re.compile(NUMBER)
-_SPREAD = re.compile(rf"\s*(?:\u00b1|\+/-)\s*{NUMBER}")
+_SPREAD = re.compile(rf"\s{{0,4}}(?:\u00b1|\+/-)\s*{NUMBER}")
 _WRAPPED = re.compile(
     rf"\b(?:(?:np|numpy|torch)\.)?(?:tensor|float\d*|int\d*)\(\s*({NUMBER})[^()]{{0,200}}\)"
 )

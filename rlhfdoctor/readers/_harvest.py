@@ -10,7 +10,7 @@ from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import _grammars as grammars
 from rlhfdoctor.readers import _marks as marks
 from rlhfdoctor.readers._grammars import Bar, Record
-from rlhfdoctor.readers._json import EPOCH_KEYS, STEP_KEYS, TEXT_KEYS
+from rlhfdoctor.readers._json import EPOCH_KEYS, STEP_KEYS, TEXT_KEYS, number, whole
 from rlhfdoctor.readers._python import depth, leaves, mended, value_at
 from rlhfdoctor.readers._settings import settings_of
 from rlhfdoctor.readers._text import Segment
@@ -83,9 +83,15 @@ class Found:
         return all(key.startswith("eval") or key in counters for key in self.record)
 
     @property
-    def place(self) -> object:
-        """The step that it tells, whatever it is called, or None."""
-        return next((self.record[key] for key in STEP_KEYS if key in self.record), None)
+    def counted(self) -> bool:
+        """Whether it tells a step, under whatever name."""
+        return any(key in self.record for key in STEP_KEYS)
+
+    @property
+    def place(self) -> int | None:
+        """The step that it tells, or None where it tells none or no whole number."""
+        told = next((self.record[key] for key in STEP_KEYS if key in self.record), None)
+        return whole(number(told))
 
     def add(self, more: Record) -> None:
         """Add what stands in the lines below it."""
@@ -313,7 +319,8 @@ class Harvest:
         again = grammars.stepped(text)
         last = next((item.place for item in reversed(self.found) if item.place is not None), None)
         step = next((record["step"] for record in again if "step" in record), None)
-        if not (isinstance(last, int) and isinstance(step, int) and step <= last):
+        here = whole(number(step))
+        if last is None or here is None or here > last:
             return False
         self.recaps.append(line)
         return True

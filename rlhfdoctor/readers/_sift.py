@@ -47,9 +47,9 @@ def _in_turns(pairs: list[tuple[Found, int]]) -> bool:
     """Say whether several processes take turns and tell of the same steps under the same keys."""
     if sum(former[1] > later[1] for former, later in pairwise(pairs)) < 2:
         return False
-    tellers: dict[tuple[object, frozenset[str]], set[int]] = defaultdict(set)
+    tellers: dict[tuple[float, frozenset[str]], set[int]] = defaultdict(set)
     for item, rank in pairs:
-        place = item.record.get("epoch") if item.place is None else item.place
+        place = _count_of(item, "epoch") if item.place is None else item.place
         if place is not None:
             tellers[place, frozenset(item.record)].add(rank)
     shared = sum(len(several) > 1 for several in tellers.values())
@@ -191,5 +191,5 @@ def _keeps_up(items: list[Found], paces: dict[str, _Pace]) -> bool:
 
 
 def _count_of(item: Found, name: str) -> float | None:
-    found = number(item.place if name == "step" else item.record.get("epoch"))
+    found = item.place if name == "step" else number(item.record.get("epoch"))
     return found if found is not None and math.isfinite(found) else None

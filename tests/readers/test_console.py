@@ -678,6 +678,12 @@ def test_a_flipped_byte_never_raises(tmp_path: Path, byte: bytes) -> None:
         pytest.param("{'loss': 1,\n" * 50_000, id="tables that open in every line"),
         pytest.param("==== Step: 1 ====\n" * 20_000, id="banners"),
         pytest.param("loss: " * 100_000, id="keys"),
+        pytest.param(("loss: 1 | step: " + "\t" * 19_000 + "\n") * 40, id="tabs"),
+        pytest.param(("step 1 | " + "1,1," * 4_000 + "\n") * 40, id="commas"),
+        pytest.param(("[eval [ " * 2_000 + "\n") * 40, id="evaluations"),
+        pytest.param(
+            "{'step': [1], 'loss': 0.5, 'kl': inf, 'epoch': {'a': nan}}\n" * 9, id="steps"
+        ),
     ],
 )
 def test_hostile_text_takes_no_more_time_than_text(tmp_path: Path, text: str) -> None:
