@@ -54,6 +54,9 @@ _CHAINS = ("During handling of", "The above exception", "ray::", "Error executin
 
 _COUNTS = ("step", "epoch", "max_steps")
 
+_LOOK_BACK = 64
+"""Records among which the last step is looked for."""
+
 _NEAR = 6
 """Segments within which a frame follows the line that announces its step."""
 
@@ -317,7 +320,8 @@ class Harvest:
                 self.recapped = self.clock
             return False
         again = grammars.stepped(text)
-        last = next((item.place for item in reversed(self.found) if item.place is not None), None)
+        places = (item.place for item in self.found[:-_LOOK_BACK:-1])
+        last = next((place for place in places if place is not None), None)
         step = next((record["step"] for record in again if "step" in record), None)
         here = whole(number(step))
         if last is None or here is None or here > last:
