@@ -67,7 +67,7 @@ def _settings(harvest: Harvest, planned: Setting | None) -> Iterator[Setting]:
 
 def _ending(harvest: Harvest) -> tuple[str, int | None] | None:
     """Return the error after which nothing was trained any more, and its line."""
-    last = max(harvest.progress, harvest.finished)
+    last = max(harvest.progress, *harvest.finishes[-1:], 0)
     for ending in (harvest.error, harvest.death, harvest.wrapped):
         if ending and ending.clock > last and ending.text not in harvest.survived:
             return ending.text, ending.line
@@ -87,6 +87,12 @@ def _told(harvest: Harvest, rows: int) -> Iterator[Note]:
     if harvest.overlong:
         text = f"{harvest.overlong} stretches of more than 1 MiB without a line end are unread"
         yield Note(name, text)
+    if harvest.recaps:
+        where = where_of(name, harvest.recaps[0])
+        text = (
+            f"{len(harvest.recaps)} lines sum the run up, as its best or its last; no steps of it"
+        )
+        yield Note(where, text)
     if harvest.twice:
         yield Note(name, f"{harvest.twice} records were printed twice in a row; read once")
     for record, line in harvest.summaries[-1:]:

@@ -10,13 +10,18 @@ from itertools import pairwise
 from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import _grammars as grammars
 from rlhfdoctor.readers._harvest import A_FEW, BARS, Found, Harvest, where_of
-from rlhfdoctor.readers._json import STEP_KEYS, number
+from rlhfdoctor.readers._json import number
+from rlhfdoctor.readers._sift import commas, ranks, strangers
 
 
 def curve(harvest: Harvest) -> tuple[list[Found], Setting | None, list[Note]]:
     """Return the records of the curve, how many steps were planned, and what there is to note."""
     found, notes = _chosen(harvest)
-    return found, _planned(harvest, found, notes), notes
+    told = commas(found, harvest.broken, harvest.name)
+    planned = _planned(harvest, found, notes)
+    for item, rank in ranks(found):
+        item.rank = rank
+    return found, planned, told + notes
 
 
 def _chosen(harvest: Harvest) -> tuple[list[Found], list[Note]]:
@@ -25,11 +30,9 @@ def _chosen(harvest: Harvest) -> tuple[list[Found], list[Note]]:
     keys = Counter(tuple(item.record) for item in harvest.found if item.tier == 4)
     lines = sum(item.tier == 2 for item in harvest.found)
     for item in harvest.found:
-        known = [value for key, value in item.record.items() if grammars.measured(key)]
-        counted = all(str(value).lstrip("+-").isdigit() for value in known)
         if item.tier == 4 and keys[tuple(item.record)] < A_FEW:
             continue
-        if item.tier == 2 and lines < A_FEW and len(known) < 2 and counted:
+        if item.tier == 2 and lines < A_FEW and _counts_alone(item):
             continue
         tiers[item.tier].append(item)
     enough = (tier for tier in sorted(tiers) if len(tiers[tier]) >= A_FEW)
@@ -44,7 +47,22 @@ def _chosen(harvest: Harvest) -> tuple[list[Found], list[Note]]:
     if tier == BARS:
         found = _one_bar(found, harvest.name, notes)
     _rollouts(found, harvest.name, notes)
+    strange = strangers(found)
+    if strange:
+        shown = ", ".join(list(strange[0].record)[:4])
+        text = (
+            f"{len(strange)} records unlike the others, as of a generation, were left out: {shown}"
+        )
+        notes.append(Note(where_of(harvest.name, strange[0].line), text))
+        apart = set(map(id, strange))
+        found = [item for item in found if id(item) not in apart]
     return found, notes
+
+
+def _counts_alone(item: Found) -> bool:
+    """Say whether a line measures one thing at most, in whole numbers: a title, not a record."""
+    known = [value for key, value in item.record.items() if grammars.measured(key)]
+    return len(known) < 2 and all(str(value).lstrip("+-").isdigit() for value in known)
 
 
 def _one_bar(found: list[Found], name: str, notes: list[Note]) -> list[Found]:
@@ -76,15 +94,24 @@ def _rises(found: list[Found]) -> bool:
 
 
 def _rollouts(found: list[Found], name: str, notes: list[Note]) -> None:
-    """Count the rollouts of slime in steps where several steps train on one rollout."""
+    """Count the rollouts of slime in steps where several steps train on one rollout.
+
+    What is told of a rollout after the steps that train on it stands at the last of them.
+    """
     rollouts = [item for item in found if item.grammar == "rollout"]
-    steps = {item.record.get("step") for item in found if item.grammar == "table"} - {None}
-    ids = {item.record["step"] for item in rollouts}
-    if not rollouts or len(steps) <= len(ids):
+    steps = {item.place for item in found if item.grammar == "table"} - {None}
+    ids = {item.place for item in rollouts if not item.evaluates}
+    if not ids or len(steps) <= len(ids):
         return
     times = round(len(steps) / len(ids))
-    for item in rollouts:
-        item.record["step"] = int(str(item.record["step"])) * times
+    last = 0
+    for item in found:
+        place = item.place or 0
+        if item.grammar == "rollout":
+            first = place * times
+            item.record["step"] = last if first <= last < first + times else first
+        elif item.place is not None:
+            last = place
     notes.append(Note(name, f"{times} steps train on one rollout; rollouts are counted in steps"))
 
 
@@ -95,13 +122,26 @@ def _planned(harvest: Harvest, found: list[Found], notes: list[Note]) -> Setting
     if stated:
         total = float(str(stated[-1].record["max_steps"]))
         return Setting("planned_steps", total, Location(name, line=stated[-1].line))
-    loose = [item for item in found if not any(key in item.record for key in STEP_KEYS)]
+    placed = [item for item in found if item.counted and not item.evaluates]
+    loose = [item for item in found if not item.counted]
     loose = [item for item in loose if "global_step/max_steps" not in item.record]
-    if loose and len(loose) == len(found) and loose[0].tier != BARS:
-        bar = _by_bar(loose, name, notes) or _by_spacing(loose, name, notes)
-        if bar:
-            return Setting("planned_steps", float(bar), Location(name))
-        _by_launch(loose, harvest.launches, name, notes)
+    progress = any("global_step/max_steps" in item.record for item in found)
+    if loose and not (placed or progress) and loose[0].tier != BARS:
+        parts = _trainings(loose, harvest.finishes)
+        told: list[Note] = []
+        bars = [_by_bar(part, at > 0, name, told) for at, part in enumerate(parts)]
+        if len(parts) == 1:
+            bars = [bars[0] or _by_spacing(loose, name, told)]
+        if all(bars):
+            notes.extend(told)
+            if len(set(bars)) > 1:
+                return None
+            return Setting("planned_steps", float(bars[0] or 0), Location(name))
+        for item in loose:
+            item.record.pop("step", None)
+        _by_launch(loose, parts, harvest.launches, name, notes)
+        if len(parts) > 1:
+            return None
     drawn = [key for key in harvest.trained if key[1] > 1]
     if drawn and not any("[" in title or "poch" in title for title, _ in drawn):
         longest = max(drawn, key=lambda key: key[1])
@@ -109,19 +149,37 @@ def _planned(harvest: Harvest, found: list[Found], notes: list[Note]) -> Setting
     return None
 
 
-def _by_bar(found: list[Found], name: str, notes: list[Note]) -> int | None:
+def _trainings(found: list[Found], finishes: Sequence[int]) -> list[list[Found]]:
+    """Return the records of each training: a trainer's summary ends one.
+
+    Evaluations that follow the summary belong to the training before it.
+    """
+    parts: list[list[Found]] = [[]]
+    ends = 0
+    for item in found:
+        before = bisect_right(finishes, item.clock)
+        if before > ends and not item.evaluates:
+            ends = before
+            if parts[-1]:
+                parts.append([])
+        parts[-1].append(item)
+    return parts
+
+
+def _by_bar(found: list[Found], later: bool, name: str, notes: list[Note]) -> int | None:
     """Count records by the progress bar that stands before, or after, each; return its length.
 
     Its count must rise from record to record, at the pace of a logging interval: a bar is redrawn
     at most ten times a second, and a buffered log has its records far behind their bars. It may
-    begin anew where another run begins.
+    begin anew where another run begins. later: another training came before; its bar, which is
+    full, is not this one's.
     """
     trains = [item for item in found if not item.evaluates]
     for behind in (False, True) if trains else ():
         around = {id(item): item.after if behind else item.before for item in found}
         seen = Counter(key for item in trains for key in around[id(item)])
         for key in sorted(seen, key=lambda key: -key[1]):
-            if seen[key] < len(trains):
+            if seen[key] < len(trains) or (later and around[id(trains[0])][key] == key[1]):
                 continue
             if _paced([around[id(item)][key] for item in trains], key[1]):
                 for item in found:
@@ -184,12 +242,19 @@ def _even(found: list[Found]) -> bool:
     )
 
 
-def _by_launch(found: list[Found], launches: Sequence[int], name: str, notes: list[Note]) -> None:
+def _by_launch(
+    found: list[Found],
+    parts: list[list[Found]],
+    launches: Sequence[int],
+    name: str,
+    notes: list[Note],
+) -> None:
     """Number the records of each launch from 1, where a log holds several that made records."""
-    starts = [bisect_right(launches, item.clock) for item in found]
+    training = {id(item): at for at, part in enumerate(parts) for item in part}
+    starts = [(training[id(item)], bisect_right(launches, item.clock)) for item in found]
     if len(set(starts)) < 2:
         return
-    counts: Counter[int] = Counter()
+    counts: Counter[tuple[int, int]] = Counter()
     for item, start in zip(found, starts, strict=True):
         counts[start] += 1
         item.record = {"step": counts[start], **item.record}

@@ -23,7 +23,13 @@ Record = dict[str, object]
 LONGEST_LINE = 20_000
 """Characters of a line in which pairs are looked for; one with more is no line of pairs."""
 
-NUMBER = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|nan|NaN|inf|Infinity|INF|NAN)"
+_COMMA = "\u066b"
+"""What stands for a comma inside a number while a line is split at the others."""
+
+NUMBER = (
+    rf"[+-]?(?:(?:\d+(?:\.\d*|(?:{_COMMA}\d+)+)?|\.\d+)(?:[eE][+-]?\d+)?"
+    r"|nan|NaN|inf|Infinity|INF|NAN)"
+)
 
 _MEASURED = re.compile(
     r"(?:loss|reward|entropy|grad_?norm|gradient|accurac|perplexity|advantage|margin|logp|logprob"
@@ -128,6 +134,49 @@ def _verl_pair(piece: str) -> tuple[str, object]:
     return key.strip(), called[1] if called else value.strip()
 
 
+# evaluations
+
+
+_TESTS = r"(?:eval(?:s|uat(?:e|ed|es|ing|ion))?|valid(?:at(?:e|ed|ing|ion))?|val|test(?:ing|ed)?)"
+"""How logs call an evaluation."""
+
+_TESTED = re.compile(
+    rf"(?<![\w./-]){_TESTS}(?=$|[\s\]):|,>-]|_(?:step|iter|epoch|results|metrics))", re.IGNORECASE
+)
+_FIELD = re.compile(
+    r"(?:^|[|,;\[(\t\u2502])\s{0,4}(?:(?:split|mode|phase|stage)[ ]?[:=][ ]?)?"
+    rf"['\"]?{_TESTS}['\"]?"
+    r"\s{0,4}(?:(?=[|,;\])\t\u2502]|\s-{1,2}\s|$)|:(?!\s{0,4}[-+.\d]))",
+    re.IGNORECASE,
+)
+"""A field of a line that holds nothing but that word."""
+
+_SPLIT_KEYS = ("split", "mode", "phase", "stage")
+_COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, "max_steps", "rollout"))
+_NAMED_EVALUATION = ("eval_", "eval/", "val_", "val/", "val-", "valid/", "test/", "test_")
+
+
+def tested(text: str) -> bool:
+    """Say whether the text before a record calls it an evaluation: ``Eval step 10:``."""
+    return _TESTED.search(text) is not None
+
+
+def evaluation(record: Record) -> Record:
+    """Return the record of an evaluation, under keys that say so."""
+    return {
+        key
+        if key in _COUNTERS or key.lower().startswith(_NAMED_EVALUATION)
+        else f"eval_{key}": value
+        for key, value in record.items()
+    }
+
+
+def split_told(record: Mapping[str, object]) -> bool:
+    """Say whether a record names an evaluation as its split."""
+    told = [record[key] for key in _SPLIT_KEYS if key in record]
+    return any(isinstance(word, str) and re.fullmatch(_TESTS, word, re.I) for word in told)
+
+
 # heads: the words that count
 
 
@@ -146,18 +195,28 @@ _WORDS = {
 }
 """Words that count, and the key under which a record holds their number."""
 
+_COUNT = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|\d{1,15})"
+"""A whole number; one that counts steps may group its thousands."""
+
 _HEAD = re.compile(
     r"(?P<word>(?:global|train(?:ing)?)[ _]step|step|iteration|iter|update|batch|episode|rollout"
-    r"|epoch)s?(?:[ ]?[:=#]|(?=[ \[(]))[ ]*[\[(]?[ ]*(?P<count>\d{1,15}(?:\.\d{1,6})?)(?![\d.]*\w)"
-    r"(?:[ ]*(?:/|of)[ ]*(?P<total>\d{1,15}))?[ ]*[\])]?"
+    r"|epoch)s?(?:[ ]?[:=#]|(?=[ \[(]))[ ]*[\[(]?[ ]*"
+    rf"(?P<count>{_COUNT}(?:\.\d{{1,6}})?|\d{{1,15}},\d{{1,6}}(?!\d))(?![\d.]*\w|,\d)"
+    rf"(?:[ ]*(?:/|of)[ ]*(?P<total>{_COUNT}))?[ ]*[\])]?"
     r"(?:[ ]?[(\[](?P<inner>\d{1,15})/(?P<all>\d{1,15})[)\]])?"
     r"(?P<end>[ ]*(?:[:|,;>\]=\u2502)-]+|(?=\s)|$))\s*",
     re.IGNORECASE,
 )
+_PLACE = re.compile(r"\[[ ]*(?P<count>\d{1,15})[ ]?/[ ]?(?P<total>\d{1,15})[ ]*\][ ]*[:|,;-]*\s*")
+"""A count without a word: ``[3/100]``."""
+
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
+
 _BEFORE = re.compile(
-    r"[^A-Za-z0-9]{0,24}"
-    r"(?:\b(?P<split>train(?:ing)?(?![ _]step)|eval(?:uation)?|valid(?:ation)?|val|test)"
-    r"\b[\])]?[\s:|,>\-]*)?[\s\[({<*#=>\-]*",
+    r"(?:(?!\[[ ]*\d)[^A-Za-z0-9]){0,24}"
+    r"(?:\b(?P<split>train(?:ing)?(?![ _]step)|" + _TESTS + r")"
+    r"(?:\b|_(?=step|iter|epoch|global))[\])]?(?:[ ](?:results?|metrics))?"
+    r"(?:[ ](?:at|@|after|for))?[\s:|,>\-]*)?[\s({<*#=>\-]*(?:\[(?![ ]*\d)[\s({<*#=>\-]*)*",
     re.IGNORECASE,
 )
 
@@ -173,14 +232,22 @@ def head(text: str) -> tuple[Record, bool, int]:
     split = (before["split"] or "").lower() if before else ""
     counts: Record = {}
     for _ in range(4):
+        bare = _PLACE.match(text, place)
+        if bare and "step" not in counts:
+            place = bare.end()
+            counts["step"], counts["max_steps"] = int(bare["count"]), int(bare["total"])
+            continue
         found = _HEAD.match(text, place)
         if not found:
             break
-        place = found.end()
         key = _WORDS[found["word"].lower().replace("_", " ").removesuffix("s")]
-        counts[key] = float(found["count"]) if key == "epoch" else _whole(found["count"])
+        count = _count(found["count"], key)
+        if count is None:
+            break
+        place = found.end()
+        counts[key] = count
         if found["total"] and key != "epoch":
-            counts["max_steps"] = int(found["total"])
+            counts["max_steps"] = int(found["total"].replace(",", ""))
         if found["inner"]:
             counts["step"], counts["max_steps"] = int(found["inner"]), int(found["all"])
     for key in ("batch", "rollout", "episode"):
@@ -189,8 +256,24 @@ def head(text: str) -> tuple[Record, bool, int]:
     return counts, split.startswith(("eval", "val", "test")), place if counts else 0
 
 
-def _whole(count: str) -> float | int:
-    return float(count) if "." in count else int(count)
+def counting(text: str) -> Record:
+    """Return what a text counts that does nothing else but, maybe, call it an evaluation."""
+    counts, _, place = head(text)
+    more = text[place:].strip()
+    return {} if more and not _NO_MORE.fullmatch(more) else counts
+
+
+_NO_MORE = re.compile(rf"\W{{0,8}}(?:{_TESTS}(?: results?)?)?\W{{0,8}}", re.IGNORECASE)
+
+
+def _count(text: str, key: str) -> float | int | None:
+    """Return a count: an epoch may be a fraction, everything else may group its thousands."""
+    if key == "epoch":
+        return float(text.replace(",", ".")) if number(text.replace(",", ".")) is not None else None
+    if not re.fullmatch(rf"{_COUNT}(?:\.\d+)?", text):
+        return None
+    digits = text.replace(",", "")
+    return float(digits) if "." in digits else int(digits)
 
 
 # pairs
@@ -201,16 +284,24 @@ _PAIR = re.compile(
     rf"(?P<key>{_KEY})\s*(?::|=|->)\s*(?P<value>{NUMBER})"
     rf"(?:[ ]?(?P<unit>%|[A-Za-z]{{1,10}}(?:/[A-Za-z]{{1,10}})?))?"
 )
+_PLAIN = re.compile(rf"([A-Za-z_][\w/@.-]{{0,60}})[ ]?[:=][ ]?({NUMBER})")
+"""The pair that almost every piece of a log is; the others are tried one after the other."""
+
 _TIGHT = re.compile(
     rf"\s*(?P<key>[A-Za-z_][\w/@.%-]{{0,80}})[ ]?[:=][ ]?(?P<value>{NUMBER})"
     rf"(?P<unit>%|[A-Za-z]{{1,6}}(?:/[A-Za-z]{{1,6}})?)?(?=\s|$)"
 )
 _LIST = re.compile(rf"\[\s*({NUMBER})((?:\s*,\s*{NUMBER}){{0,64}})\s*\]")
-_THOUSANDS = re.compile(r"(?<![\d.,\w])(\d{1,3}(?:,\d{3})+)(?![\d,])")
-_REMARK = re.compile(r"\s*\((?:higher|lower|larger|smaller) is (?:better|worse)\)", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<![\d.,\w])([1-9]\d{0,2}(?:,\d{3})+)(?=\.\d)")
+_COMMAS = re.compile(
+    r"(?<![\d.,\w])(?<![eE][+-])(\d{1,3}(?:,\d{3})+|\d{1,15},\d{1,15})(?![\d,]|\.\d)"
+)
+_REMARK = re.compile(
+    r"\s{0,4}\((?:higher|lower|larger|smaller) is (?:better|worse)\)", re.IGNORECASE
+)
 _PIECES = re.compile(r"[|,;\t\u2502\u2503]|\s-{1,2}\s|\s{2,}")
 _FULL = re.compile(NUMBER)
-_SPREAD = re.compile(rf"\s*(?:\u00b1|\+/-)\s*{NUMBER}")
+_SPREAD = re.compile(rf"\s{{0,4}}(?:\u00b1|\+/-)\s*{NUMBER}")
 _WRAPPED = re.compile(
     rf"\b(?:(?:np|numpy|torch)\.)?(?:tensor|float\d*|int\d*)\(\s*({NUMBER})[^()]{{0,200}}\)"
 )
@@ -223,7 +314,8 @@ _WORDS_OF_A_KEY = 5
 def pairs(text: str) -> tuple[Record, float]:
     """Return the pairs of key and number in a line, and the share of the text that they make up.
 
-    A unit behind a number belongs to its key: 56% is no 56.
+    A unit behind a number belongs to its key: 56% is no 56. A number with a comma, which may stand
+    for a decimal point or group thousands, keeps it.
     """
     if len(text) > LONGEST_LINE or not _FULL.search(text):
         return {}, 0.0
@@ -233,7 +325,9 @@ def pairs(text: str) -> tuple[Record, float]:
         text = _WRAPPED.sub(r"\1", text)
     if "[" in text:
         text = _LIST.sub(_same, text)
-    text = _THOUSANDS.sub(lambda found: found[1].replace(",", ""), text)
+    if "," in text:
+        text = _THOUSANDS.sub(lambda found: found[1].replace(",", ""), text)
+        text = _COMMAS.sub(lambda found: found[1].replace(",", _COMMA), text)
     found: Record = {}
     read = left = 0
     for piece in _PIECES.split(text):
@@ -242,6 +336,8 @@ def pairs(text: str) -> tuple[Record, float]:
         if not piece:
             continue
         inside = dict(_inside(piece))
+        if _COMMA in piece:
+            inside = {key: value.replace(_COMMA, ",") for key, value in inside.items()}
         found.update(inside)
         read, left = read + len(piece) * bool(inside), left + len(piece) * (not inside)
     return found, read / (read + left) if read else 0.0
@@ -254,6 +350,10 @@ def _same(found: re.Match[str]) -> str:
 
 
 def _inside(piece: str) -> Iterator[tuple[str, str]]:
+    plain = _PLAIN.fullmatch(piece)
+    if plain:
+        yield plain[1], plain[2]
+        return
     one = _PAIR.fullmatch(piece)
     if (
         one
@@ -268,10 +368,10 @@ def _inside(piece: str) -> Iterator[tuple[str, str]]:
         return
     words = piece.split()
     if len(words) == 2 or (len(words) % 2 == 0 and len(words) <= 40):
-        keys, values = words[::2], words[1::2]
-        keys = [key.rstrip(":=") for key in keys]
+        keys = [key.rstrip(":=") for key in words[::2]]
+        values = [value.removesuffix("%") for value in words[1::2]]
         if all(map(_WORD.fullmatch, keys)) and all(map(_FULL.fullmatch, values)):
-            yield from zip(keys, values, strict=True)
+            yield from map(percent, keys, words[1::2])
             return
     short = 2 < len(words) <= _WORDS_OF_A_KEY and _FULL.fullmatch(words[-1])
     if short and all(map(_WORD.fullmatch, words[:-1])):
@@ -289,6 +389,12 @@ def _tight(piece: str) -> Iterator[tuple[str, str]]:
     yield from found
 
 
+def percent(key: str, value: str) -> tuple[str, str]:
+    """Return a key and its number, whose percent sign belongs to the key."""
+    bare = value.removesuffix("%").rstrip()
+    return (f"{key} (%)", bare) if bare != value and _FULL.fullmatch(bare) else (key, value)
+
+
 def _named(found: re.Match[str]) -> tuple[str, str]:
     key = found["key"].strip(" *`")
     return (f"{key} ({found['unit']})" if found["unit"] else key), found["value"]
@@ -303,19 +409,38 @@ def stepped(text: str) -> list[Record]:
 
     The step may also be one of the pairs: ``loss=0.5 step=10 kl=0.1``.
     """
-    counts, evaluation, place = head(text)
-    found, share = pairs(text[place:])
+    counts, evaluates, place = head(text)
+    rest = text[place:] if len(text) <= LONGEST_LINE else ""
+    field = _FIELD.search(rest)
+    if field:
+        evaluates, rest = True, rest[: field.start()] + rest[field.end() :]
+    found, share = pairs(rest)
     lowered = {key.lower(): key for key in found}
     for key in ("max_steps", *STEP_KEYS, *EPOCH_KEYS):
         if key in lowered and lowered[key] != key:
             found[key] = found.pop(lowered[key])
+        if key in found and _GROUPED.fullmatch(str(found[key])):
+            found[key] = str(found[key]).replace(",", "")
     told = bool(counts) or any(key in found for key in STEP_KEYS)
-    values = {key for key in found if key not in (*STEP_KEYS, *EPOCH_KEYS)}
+    values = [key for key in found if key not in (*STEP_KEYS, *EPOCH_KEYS)]
     if not told or len(values) < 2 or share < _COVER or not any(map(measured, values)):
         return []
-    if evaluation:
-        found = {key if key in STEP_KEYS else f"eval_{key}": item for key, item in found.items()}
+    if evaluates and not any("train" in key.lower() for key in found):
+        found = evaluation(found)
     return [{**counts, **found}]
+
+
+_RECAP = re.compile(
+    r"[^A-Za-z0-9]{0,24}(?:best|final|overall)\b[ \w]{0,30}?[ :@(=>\-]{0,4}"
+    r"(?=(?:(?:global|train)[ _])?(?:step|iter|iteration|update|epoch|episode)s?\b)",
+    re.IGNORECASE,
+)
+
+
+def recap(text: str) -> bool:
+    """Say whether a line sums a run up, as ``Best step 12 | loss 0.1 | kl 0.2``: no step of it."""
+    found = _RECAP.match(text) if len(text) <= LONGEST_LINE else None
+    return found is not None and bool(stepped(text[found.end() :]))
 
 
 def bare(text: str) -> list[Record]:
@@ -424,8 +549,9 @@ def _bar(title: str, found: re.Match[str]) -> Bar:
     values: Record = {}
     for field in found["rest"].split(", ")[1:]:
         key, _, value = field.partition("=")
-        if _FULL.fullmatch(value.strip()):
-            values[key.strip()] = value.strip()
+        key, value = percent(key.strip(), value.strip())
+        if _FULL.fullmatch(value):
+            values[key] = value
     if values:
         nth = _NTH.search(title)
         epoch = {"epoch": int(nth[1] or nth[2])} if nth else {}
@@ -436,7 +562,7 @@ def _bar(title: str, found: re.Match[str]) -> Bar:
 
 
 _STEP_OF = re.compile(
-    r"\bstep[ ]?[:#]?[ ]?(\d{1,15})[ ]?(?:/|of)[ ]?(\d{1,15})|\bstep[ :#]{1,2}(\d{1,15})\b", re.I
+    rf"\bstep[ ]?[:#]?[ ]?({_COUNT})[ ]?(?:/|of)[ ]?({_COUNT})|\bstep[ :#]{{1,2}}({_COUNT})\b", re.I
 )
 
 
@@ -446,8 +572,8 @@ def counted(text: str) -> Record | None:
     if not found:
         return None
     last = found[-1]
-    total: Record = {"max_steps": int(last[2])} if last[2] else {}
-    return {"step": int(last[1] or last[3]), **total}
+    total: Record = {"max_steps": int(last[2].replace(",", ""))} if last[2] else {}
+    return {"step": int((last[1] or last[3]).replace(",", "")), **total}
 
 
 # tables
@@ -494,9 +620,10 @@ def columns(names: list[str]) -> list[str] | None:
 def framed(text: str) -> tuple[str, str] | None:
     """Return the key and the number of a framed line of two cells, as rich and PPO scripts draw."""
     parts = cells(text)
-    if not parts or len(parts) != 2 or not parts[0] or not _FULL.fullmatch(parts[1]):
+    if not parts or len(parts) != 2 or not parts[0]:
         return None
-    return parts[0], parts[1]
+    key, value = percent(*parts)
+    return (key, value) if _FULL.fullmatch(value.replace(",", _COMMA)) else None
 
 
 # banners
@@ -507,13 +634,38 @@ _BANNER = re.compile(
 )
 
 
-def banner(text: str) -> Record | None:
-    """Return what a line such as ``===== Step: 5, Epoch: 0.10 =====`` counts; pairs may follow."""
+def banner(text: str) -> tuple[Record, bool] | None:
+    """Return what a line such as ``===== Step: 5, Epoch: 0.10 =====`` counts; pairs may follow.
+
+    Also whether it announces an evaluation.
+    """
     found = _BANNER.fullmatch(text.strip()) if len(text) < 400 else None
     if not found:
         return None
-    counts, _, place = head(found["inside"])
-    return counts if counts and place >= len(found["inside"].rstrip()) else None
+    inside = found["inside"]
+    if recapped(inside):
+        return None
+    counts = counting(inside)
+    return (counts, tested(inside)) if counts else None
+
+
+def recapped(text: str) -> bool:
+    """Say whether a heading announces what is no step of the curve: the best, or the last."""
+    return re.match(r"\W*(?:best|final|overall|summary)\b", text, re.IGNORECASE) is not None
+
+
+def heading(text: str) -> str | None:
+    """Return what a heading below a banner announces: "eval", "train" or "other"; None: is none."""
+    text = text.strip()
+    found = _BANNER.fullmatch(text) if len(text) < 400 else None
+    inside = found["inside"] if found else text
+    if not found and (len(text) > 80 or not text.endswith(":") or re.search(r"[\d=|]", text)):
+        return None
+    if tested(inside):
+        return "eval"
+    if re.search(r"\btrain", inside, re.IGNORECASE):
+        return "train"
+    return "other" if found or recapped(inside) else None
 
 
 _BULLET = re.compile(r"[\s\u2022*\u2192>\-]*")

@@ -10,7 +10,7 @@ from rlhfdoctor.model import Location, Note, Setting
 from rlhfdoctor.readers import _grammars as grammars
 from rlhfdoctor.readers import _marks as marks
 from rlhfdoctor.readers._grammars import Bar, Record
-from rlhfdoctor.readers._json import STEP_KEYS, TEXT_KEYS
+from rlhfdoctor.readers._json import EPOCH_KEYS, STEP_KEYS, TEXT_KEYS, number, whole
 from rlhfdoctor.readers._python import depth, leaves, mended, value_at
 from rlhfdoctor.readers._settings import settings_of
 from rlhfdoctor.readers._text import Segment
@@ -39,7 +39,9 @@ _BEFORE_TABLE = 160
 """Characters of text before a printed table, as in ``step 3: {...}``; more is prose."""
 
 _COUNTED = re.compile(
-    r"(?:^|[\s\]:])(?P<word>[a-z]{2,10})[ _]?(?P<count>\d{1,15})\s*[:\-]\s*$", re.I
+    r"(?:^|[\s\]:])(?P<word>[a-z][a-z_]{1,19}?)[ _]?(?P<count>[1-9]\d{0,2}(?:,\d{3})+|\d{1,15})"
+    r"\s{0,8}[:\-]\s*$",
+    re.I,
 )
 _CONTINUES = re.compile(
     r"\s*(?:['\"}\])(\[{<\d.-]|\w{1,80}=|(?:None|True|False|true|false|null|nan|inf)\b|$)"
@@ -49,6 +51,11 @@ _AFTER_EVALUATING = 4
 
 _CHAINS = ("During handling of", "The above exception", "ray::", "Error executing job")
 """How lines begin that stand inside a traceback, between one exception and the next."""
+
+_COUNTS = ("step", "epoch", "max_steps")
+
+_LOOK_BACK = 64
+"""Records among which the last step is looked for."""
 
 _NEAR = 6
 """Segments within which a frame follows the line that announces its step."""
@@ -67,12 +74,31 @@ class Found:
     tier: int
     clock: int
     before: Mapping[tuple[str, int], int]
+    tag: str = ""
+    label: int | None = None
+    tests: bool = False
     after: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @property
     def evaluates(self) -> bool:
         """Whether it is an evaluation's."""
-        return all(key.startswith("eval") or key == "epoch" for key in self.record)
+        counters = (*STEP_KEYS, *EPOCH_KEYS, "max_steps")
+        return all(key.startswith("eval") or key in counters for key in self.record)
+
+    @property
+    def counted(self) -> bool:
+        """Whether it tells a step, under whatever name."""
+        return any(key in self.record for key in STEP_KEYS)
+
+    @property
+    def place(self) -> int | None:
+        """The step that it tells, or None where it tells none or no whole number."""
+        told = next((self.record[key] for key in STEP_KEYS if key in self.record), None)
+        return whole(number(told))
+
+    def add(self, more: Record) -> None:
+        """Add what stands in the lines below it."""
+        self.record.update(grammars.evaluation(more) if self.tests else more)
 
 
 @dataclass(slots=True)
@@ -115,7 +141,9 @@ class Harvest:
     trained: dict[tuple[str, int], int] = field(default_factory=dict)
     waiting: list[Found] = field(default_factory=list)
     progress: int = 0
-    finished: int = 0
+    finishes: list[int] = field(default_factory=list)
+    recaps: list[int | None] = field(default_factory=list)
+    recapped: int = -1
     tracebacks: int = 0
     traces: dict[str, bool] = field(default_factory=dict)
     error: _Ending | None = None
@@ -133,7 +161,7 @@ class Harvest:
     boxed: int | None = None
     announced: tuple[Record, int] = field(default_factory=lambda: ({}, -_NEAR))
     under: Found | None = None
-    banner: bool = False
+    banner: Found | None = None
     evaluation: tuple[float, int] = (0.0, -_AFTER_EVALUATING)
 
     def see(self, segment: Segment) -> None:
@@ -195,12 +223,25 @@ class Harvest:
 
     def _take(self, record: Record, segment: Segment, grammar: str, tier: int) -> Found | None:
         """Take a record; one that was printed twice in a row, step and all, is taken once."""
+        if grammars.split_told(record):
+            record = grammars.evaluation(record)
         last = self.found[-1] if self.found else None
         counted = any(key in record for key in (*STEP_KEYS, "epoch"))
-        if last and counted and last.grammar == grammar and repr(last.record) == repr(record):
+        same = last is not None and last.grammar == grammar and last.record.keys() == record.keys()
+        if last and counted and same and repr(last.record) == repr(record):
             self.twice += 1
             return None
-        item = Found(record, segment.line, segment.rank, grammar, tier, self.clock, self.bars)
+        item = Found(
+            record,
+            segment.line,
+            segment.rank,
+            grammar,
+            tier,
+            self.clock,
+            self.bars,
+            segment.tag,
+            segment.label,
+        )
         self.found.append(item)
         self.waiting.append(item)
         if tier < 3:
@@ -211,7 +252,7 @@ class Harvest:
         text = segment.text
         reward = grammars.average(text)
         if reward and self.under and segment.closed:
-            self.under.record.update(reward)
+            self.under.add(reward)
             return True
         epoch = grammars.evaluating(text)
         if epoch is not None:
@@ -223,18 +264,8 @@ class Harvest:
                 self._keep(records, segment, "evaluation", 1)
                 self.evaluation = (0.0, -_AFTER_EVALUATING)
                 return True
-        counts = grammars.banner(text)
-        if counts:
-            self.under = self._take(counts, segment, "banner", 1)
-            self.banner = True
+        if self._banner(segment) or self._recap(text, segment.line):
             return True
-        if self.banner and self.under:
-            more = grammars.followed(text)
-            if more:
-                if not segment.closed:
-                    more.popitem()
-                self.under.record.update(more)
-                return True
         likely = grammars.likely(text)
         for grammar in grammars.GRAMMARS:
             possible = grammar.tier == 1 or likely
@@ -247,13 +278,64 @@ class Harvest:
             return True
         return False
 
+    def _banner(self, segment: Segment) -> bool:
+        """Read a banner that counts, and the headings and the pairs below it."""
+        told = grammars.banner(segment.text)
+        if told:
+            self._begin(*told, segment)
+            return True
+        if not self.banner:
+            return False
+        heading = grammars.heading(segment.text)
+        if heading == "eval":
+            counts = {key: self.banner.record[key] for key in _COUNTS if key in self.banner.record}
+            banner = self.banner
+            self._begin(counts, True, segment)
+            self.banner = banner
+        elif heading:
+            self.under = self.banner if heading == "train" else None
+        elif self.under:
+            more = grammars.followed(segment.text)
+            if more and not segment.closed:
+                more.popitem()
+            self.under.add(more)
+            return bool(more)
+        return False
+
+    def _begin(self, counts: Record, tests: bool, segment: Segment) -> None:
+        """Begin a record whose pairs stand in the lines below."""
+        grammar = "banner of an evaluation" if tests else "banner"
+        self.under = self.banner = self._take(counts, segment, grammar, 1)
+        if self.under:
+            self.under.tests = tests
+
+    def _recap(self, text: str, line: int | None) -> bool:
+        """Leave aside a line that sums the run up, and the record of an earlier step below it."""
+        if grammars.recap(text):
+            self.recaps.append(line)
+            self.recapped = self.clock
+            return True
+        if self.clock - self.recapped != 1:
+            if text.endswith(":") and len(text) < 80 and grammars.recapped(text):
+                self.recapped = self.clock
+            return False
+        again = grammars.stepped(text)
+        places = (item.place for item in self.found[:-_LOOK_BACK:-1])
+        last = next((place for place in places if place is not None), None)
+        step = next((record["step"] for record in again if "step" in record), None)
+        here = whole(number(step))
+        if last is None or here is None or here > last:
+            return False
+        self.recaps.append(line)
+        return True
+
     def _keep(self, records: list[Record], segment: Segment, grammar: str, tier: int) -> None:
         if not segment.closed:
             self._cut(records, segment)
         for record in records:
             taken = self._take(record, segment, grammar, tier)
             if tier < 3:
-                self.under, self.banner = taken, False
+                self.under, self.banner = taken, None
 
     def _cut(self, records: list[Record], segment: Segment) -> None:
         """Drop the last pair of a line without end: its number may be half a number."""
@@ -293,15 +375,17 @@ class Harvest:
         """Take a printed table for a record, a summary or settings; say whether it was one."""
         if grammars.summary(value):
             self.summaries.append((value, segment.line))
-            self.finished = self.clock
+            self.finishes.append(self.clock)
             return True
-        counts = self._counts(before)
+        counts = self._counts(before, value)
         if grammars.metrics(value) or (counts and all("/" in key for key in value)):
+            if grammars.tested(before):
+                value = grammars.evaluation(value)
+            word = "table"
             if counts and not any(key in value for key in STEP_KEYS):
+                word = "rollout" if counts.pop("rollout", None) else "table"
                 value = {**counts, **value}
-            word = "rollout" if "rollout" in counts else "table"
-            value.pop("rollout", None)
-            self.under, self.banner = None, False
+            self.under = self.banner = None
             self._take(value, segment, word, 1)
             return True
         if grammars.sampling(value) or any(isinstance(value.get(key), str) for key in TEXT_KEYS):
@@ -310,17 +394,23 @@ class Harvest:
         return True
 
     @staticmethod
-    def _counts(before: str) -> Record:
-        """Return what the text before a printed table counts: ``step 3:``, ``rollout 3:``."""
+    def _counts(before: str, value: Record) -> Record:
+        """Return what the text before a printed table counts: ``step 3:``, ``rollout 3:``.
+
+        Whatever slime does not print of a step it counts in rollouts, under the word that its keys
+        begin with: ``perf 3: {'perf/rollout_time': 12.5}``.
+        """
         found = _COUNTED.search(before)
         word = found["word"].lower() if found else ""
-        if found and word in ("step", "iter", "iteration", "update", "train", "eval"):
-            return {"step": int(found["count"])}
-        if found and word in ("rollout", "perf"):
-            return {"step": int(found["count"]), "rollout": True}
-        counts, _, place = grammars.head(before)
+        step = int(found["count"].replace(",", "")) if found else 0
+        if word in ("step", "iter", "iteration", "update", "train"):
+            return {"step": step}
+        prefixed = bool(value) and all(key.startswith(f"{word}/") for key in value)
+        if word and (prefixed or word in ("rollout", "perf") or grammars.tested(f"{word} ")):
+            return {"step": step, "rollout": True}
+        counts = grammars.counting(before)
         counts.pop("max_steps", None)
-        return counts if place >= len(before.rstrip()) else {}
+        return counts
 
     def _open(self, segment: Segment, place: int, start: int) -> None:
         text = segment.text[start:]
@@ -405,9 +495,10 @@ class Harvest:
         if self.columns is None:
             self.columns = grammars.columns(parts)
         elif len(parts) == len(self.columns) and segment.closed:
-            record: Record = {
-                name: part for name, part in zip(self.columns, parts, strict=True) if name and part
-            }
+            named = zip(self.columns, parts, strict=True)
+            record: Record = dict(grammars.percent(*pair) for pair in named if all(pair))
+            if "," in str(record.get("step", "")):
+                record["step"] = str(record["step"]).replace(",", "")
             if str(record.get("step", "")).isdigit() and len(record) > 1:
                 self._take(record, segment, "table of " + " ".join(self.columns), 2)
         return True

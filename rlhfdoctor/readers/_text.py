@@ -45,7 +45,7 @@ _PREFIX = re.compile(
         \s*(?:[:|-]+(?=\s))?\s*
     )
   | \[[\w./<>-]{1,120}:\d{1,7}(?::[\w<>.]{1,60})?\]\s*                # where it was logged
-  | \d{1,4}:[ ](?=[\[({A-Za-z])                                     # srun --label
+  | (?P<label>\d{1,4}):[ ](?=[\[({A-Za-z])                           # srun --label
     """,
     re.VERBOSE,
 )
@@ -54,20 +54,23 @@ _INDENTED = re.compile(r" {1,4}\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:")
 """A time that Megatron indents."""
 
 _LOGGER = re.compile(
-    r"(?!(?:global_|train_)?(?:step|iter|iteration|epoch|update|episode)\b)"
+    r"(?!(?i:(?:global_|train_)?(?:step|iter|iteration|epoch|update|episode)\b))"
+    r"(?!(?i:(?:eval|evaluation|val|valid|validation|test|best|final|overall)\b))"
     r"(?:\[?[A-Za-z_][\w.]{0,80}(?::[\w<>]{1,60}){0,3}\]?\s+--?\s+"
     r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::\w{1,40}){0,2}:?\s+"
     r"|[A-Za-z_]\w{0,40}:\s+(?=[A-Za-z{\[=*]))"
 )
-"""The name of a logger behind a timestamp or a level; never a word that counts steps."""
+"""The name of a logger behind a timestamp or a level; never a word that counts steps, or that
+says what is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of text between two separators, freed of what surrounds a message.
 
-    tag: the process that wrote it, where Ray or a launcher says so. rank: its number. stamped:
-    whether a time or a level stood before it. closed: whether a separator follows: the last
+    tag: the process that wrote it, where Ray or a launcher says so. rank: its number. label:
+    the number that a launcher may have put before it; only the whole log tells. stamped: whether a
+    time or a level stood before it. closed: whether a separator follows: the last
     segment of a file may be cut anywhere. whole: it is not, where it was too long to look at.
     """
 
@@ -75,6 +78,7 @@ class Segment:
     line: int | None
     tag: str = ""
     rank: int | None = None
+    label: int | None = None
     stamped: bool = False
     closed: bool = True
     whole: bool = True
@@ -128,7 +132,7 @@ def cleaned(text: str, line: int | None, closed: bool = True) -> Segment:
         text = text.replace("\x00", "")
     if "\x1b" in text or "m" in text:
         text = _ANSI.sub("", text)
-    tag, rank, stamped, place = "", None, False, 0
+    tag, rank, label, stamped, place = "", None, None, False, 0
     if text[:1] == " " and _INDENTED.match(text):
         text = text.lstrip()
     for _ in range(_MOST_PREFIXES):
@@ -137,6 +141,7 @@ def cleaned(text: str, line: int | None, closed: bool = True) -> Segment:
             break
         place = found.end()
         tag = found["task"] or tag
+        label = int(found["label"]) if found["label"] else label
         if found["rank"]:
             rank, tag = int(found["rank"]), tag or f"rank {found['rank']}"
         stamped = stamped or found["stamp"] is not None
@@ -146,4 +151,4 @@ def cleaned(text: str, line: int | None, closed: bool = True) -> Segment:
     text = text[place:].rstrip()
     if tag and text.endswith(("]", ")")):
         text = _REPEATED.sub("", text)
-    return Segment(text, line, tag, rank, stamped, closed)
+    return Segment(text, line, tag, rank, label, stamped, closed)

@@ -114,6 +114,17 @@ def test_a_bar_on_the_same_line_without_a_carriage_return(tmp_path: Path) -> Non
     assert [row.step for row in found.rows] == [10, 20, 30]
 
 
+def test_an_evaluation_with_a_step_takes_none_from_the_others(tmp_path: Path) -> None:
+    text = "".join(f"{bar(step)}\n{hf(step, step / 100)}\n" for step in (10, 20, 30))
+    found = log(tmp_path, text + "Eval step 30: {'loss': 0.5, 'reward': 0.25}\n")
+    assert [(row.step, row.split) for row in found.rows] == [
+        (10, "train"),
+        (20, "train"),
+        (30, "train"),
+        (30, "eval"),
+    ]
+
+
 def test_records_of_a_buffered_log_are_spaced_evenly(tmp_path: Path) -> None:
     text = (
         "".join(bar(count, 200) for count in range(121))
@@ -305,6 +316,158 @@ def test_rollouts_are_counted_in_steps(tmp_path: Path) -> None:
     found = log(tmp_path, text)
     assert [row.step for row in found.rows] == [0, 0, 1, 2, 2, 3, 4, 4, 5]
     assert "2 steps train on one rollout" in found.told
+
+
+def test_slime_counts_rollouts_beside_steps_of_its_own(tmp_path: Path) -> None:
+    text = "".join(
+        f"(Roll pid=1) rollout {at}: {{'rollout/raw_reward': 0.5, 'rollout/kl': 0.1}}\n"
+        f"(Train pid=2) step {2 * at}: {{'train/loss': 0.5, 'train/step': {2 * at}}}\n"
+        f"(Train pid=2) step {2 * at + 1}: {{'train/loss': 0.5, 'train/step': {2 * at + 1}}}\n"
+        f"(Roll pid=1) perf {at}: {{'perf/rollout_time': 12.5}}\n"
+        f"(Roll pid=1) passrate {at}: {{'passrate/pass@1': 0.5}}\n"
+        f"(Roll pid=1) eval {at}: {{'eval/math': 0.25}}\n"
+        for at in range(5, 8)
+    )
+    found = log(tmp_path, text)
+    assert [row.step for row in found.rows] == [
+        at for first in (10, 12, 14) for at in (first, first, *[first + 1] * 4)
+    ]
+    assert [row.split for row in found.rows][5::6] == ["eval"] * 3
+
+
+TRAINED = [f"step {step} | loss: 0.5 | reward: 0.{step}" for step in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Eval step 3: {'loss': 5.0, 'reward': 9.0}",
+        "eval 3: {'loss': 5.0, 'reward': 9.0}",
+        "[eval] step 3: {'loss': 5.0, 'reward': 9.0}",
+        "Validation results at step 3: {'loss': 5.0, 'reward': 9.0}",
+        "step 3 (eval): {'loss': 5.0, 'reward': 9.0}",
+        "{'step': 3, 'split': 'eval', 'loss': 5.0, 'reward': 9.0}",
+        "==== Eval Step 3 ====\nloss: 5.0\nreward: 9.0",
+        "==== Step 3 - validation ====\nloss: 5.0\nreward: 9.0",
+        "[eval] step 3 | loss: 5.0 | reward: 9.0",
+        "Evaluation at step 3: loss: 5.0, reward: 9.0",
+        "eval_step 3 | loss: 5.0 | reward: 9.0",
+        "2026-01-01 00:00:00 INFO Eval: step 3 | loss: 5.0 | reward: 9.0",
+        "step 3 eval | loss: 5.0 | reward: 9.0",
+        "step 3 | eval | loss: 5.0 | reward: 9.0",
+        "step 3 | loss: 5.0 | reward: 9.0 | valid",
+        "step 3 [test] loss: 5.0 reward: 9.0",
+        "step 3 | split: val | loss: 5.0 | reward: 9.0",
+        "step 3 | test: loss: 5.0 | reward: 9.0",
+    ],
+)
+def test_an_evaluation_is_no_step_of_the_training(tmp_path: Path, line: str) -> None:
+    form = {"{": "step {0}: {{'loss': 0.5, 'reward': 0.{0}}}", "=": "== Step {0} ==\nloss: 0.5"}
+    kind = next((form[sign] for sign in form if sign in line.replace("{'step'", "{")), "")
+    same = [kind.replace("== ", "==== ").replace(" ==", " ====").format(at) for at in range(1, 6)]
+    lines = same if kind else TRAINED
+    found = log(tmp_path, "".join(f"{each}\n" for each in (*lines[:3], line, *lines[3:])))
+    (told,) = [row for row in found.rows if row.split == "eval"]
+    assert (told.step, dict(told.values)) == (3, {"eval_loss": 5.0, "eval_reward": 9.0})
+    trained = [row for row in found.rows if row.split == "train"]
+    assert [(row.step, row.values["loss"]) for row in trained] == [(at, 0.5) for at in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 5 | test: 0.5 | loss: 0.25",
+        "step 5 | loss: 0.25 | eval_every: 10",
+        "step 5 | loss: 0.25 | validity: 0.5",
+        "run of the test_suite: step 5: {'loss': 0.25, 'kl': 0.5}",
+    ],
+)
+def test_a_word_alone_makes_no_evaluation(tmp_path: Path, line: str) -> None:
+    (found,) = log(tmp_path, f"{line}\n").rows
+    assert (found.split, found.values["loss"]) == ("train", 0.25)
+
+
+def test_headings_below_a_banner_say_whose_the_pairs_are(tmp_path: Path) -> None:
+    text = (
+        "==== Step 3/9 ====\nValidation Results:\n  - Accuracy: 0.25\nTraining Results:\n"
+        "  - Loss: 0.5\n==== Summary ====\n  - Loss: 9.0\n"
+    )
+    found = log(tmp_path, text)
+    assert sorted((row.split, row.step, dict(row.values)["Loss"]) for row in found.rows[:1]) == [
+        ("train", 3, 0.5)
+    ]
+    assert [dict(row.values) for row in found.rows] == [{"Loss": 0.5}, {"eval_Accuracy": 0.25}]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Best step 3 | loss: 0.1 | reward: 7.5"],
+        ["Final: step 5 | loss: 0.1 | reward: 7.5"],
+        ["2026-01-01 00:00:00 INFO Best: step 3 | loss: 0.1 | reward: 7.5"],
+        ["*** Best checkpoint at step 3: loss: 0.1, reward: 7.5 ***"],
+        ["Best checkpoint:", "step 3 | loss: 0.1 | reward: 7.5"],
+        ["Best step 3 | loss: 0.1 | reward: 7.5", "step 3 loss: 0.1 reward: 7.5"],
+    ],
+)
+def test_the_best_step_is_told_again_and_is_no_row(tmp_path: Path, lines: list[str]) -> None:
+    found = log(tmp_path, "".join(f"{line}\n" for line in (*TRAINED, *lines)))
+    assert [row.step for row in found.rows] == [1, 2, 3, 4, 5]
+    assert "sum the run up" in found.told
+
+
+def test_what_follows_the_best_step_so_far_is_a_step(tmp_path: Path) -> None:
+    text = "".join(f"{line}\nBest {line}\n" for line in TRAINED)
+    assert [row.step for row in log(tmp_path, text).rows] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        pytest.param("reward: 12% | loss: 0.5", {"reward (%)": 12, "loss": 0.5}, id="pairs"),
+        pytest.param("reward 12% loss 0.5", {"reward (%)": 12, "loss": 0.5}, id="words"),
+        pytest.param("reward=12%, loss=0.5", {"reward (%)": 12, "loss": 0.5}, id="commas"),
+    ],
+)
+def test_a_percent_sign_stays_with_the_key(
+    tmp_path: Path, text: str, values: dict[str, float]
+) -> None:
+    (found,) = log(tmp_path, f"step 3 | {text}\n").rows
+    assert found.values == values
+
+
+def test_a_percent_sign_in_a_cell_stays_with_the_key(tmp_path: Path) -> None:
+    found = log(tmp_path, "| step | reward |\n|---|---|\n| 3 | 12% |\n| 4 | 13% |\n| 5 | 9% |\n")
+    assert [row.values["reward (%)"] for row in found.rows] == [12, 13, 9]
+
+
+def test_a_count_in_brackets_needs_no_word(tmp_path: Path) -> None:
+    text = "".join(f"[{at}/100] loss=0.5, reward=-0.5, eta 0:10:00\n" for at in (1, 2, 3))
+    found = log(tmp_path, text)
+    assert rows(found) == [(at, {"loss": 0.5, "reward": -0.5}) for at in (1, 2, 3)]
+    assert settings(found)["planned_steps"] == 100.0
+
+
+ENDED = "{'train_runtime': 9.0, 'train_samples_per_second': 1.0, 'train_loss': 0.5, 'epoch': 1.0}\n"
+
+
+def test_a_summary_ends_a_training(tmp_path: Path) -> None:
+    first = "".join(f"{hf(at, at / 3)}\n" for at in (1, 2, 3))
+    evaluation = "{'eval_loss': 0.5, 'eval_kl': 0.25, 'epoch': 1.0}\n"
+    found = log(tmp_path, first + ENDED + evaluation + first + ENDED)
+    trained = [row.step for row in found.rows if row.split == "train"]
+    assert trained == [1, 2, 3, 1, 2, 3]
+    assert "the records of 2 launches carry no step" in found.told
+
+
+def test_the_bar_of_each_training_counts_its_steps(tmp_path: Path) -> None:
+    def training(total: int) -> str:
+        steps = range(10, total + 1, 10)
+        return "".join(f"{bar(at, total)}\n{hf(at, at / total)}\n" for at in steps)
+
+    found = log(tmp_path, training(40) + ENDED + bar(40, 40) + "\n" + training(20) + ENDED)
+    assert [row.step for row in found.rows] == [10, 20, 30, 40, 10, 20]
+    assert "planned_steps" not in settings(found)
 
 
 PROSE = """\
@@ -515,6 +678,12 @@ def test_a_flipped_byte_never_raises(tmp_path: Path, byte: bytes) -> None:
         pytest.param("{'loss': 1,\n" * 50_000, id="tables that open in every line"),
         pytest.param("==== Step: 1 ====\n" * 20_000, id="banners"),
         pytest.param("loss: " * 100_000, id="keys"),
+        pytest.param(("loss: 1 | step: " + "\t" * 19_000 + "\n") * 40, id="tabs"),
+        pytest.param(("step 1 | " + "1,1," * 4_000 + "\n") * 40, id="commas"),
+        pytest.param(("[eval [ " * 2_000 + "\n") * 40, id="evaluations"),
+        pytest.param(
+            "{'step': [1], 'loss': 0.5, 'kl': inf, 'epoch': {'a': nan}}\n" * 9, id="steps"
+        ),
     ],
 )
 def test_hostile_text_takes_no_more_time_than_text(tmp_path: Path, text: str) -> None:

@@ -294,14 +294,24 @@ def test_a_bar_that_is_cut_is_no_bar() -> None:
     ("text", "expected"),
     [
         pytest.param(
-            "=========== Step: 7, Epoch: 0.25 ===========", {"step": 7, "epoch": 0.25}, id="MOSS"
+            "=========== Step: 7, Epoch: 0.25 ===========",
+            ({"step": 7, "epoch": 0.25}, False),
+            id="MOSS",
         ),
-        pytest.param("======== Step 3/100 ========", {"step": 3, "max_steps": 100}, id="NeMo-RL"),
+        pytest.param(
+            "======== Step 3/100 ========", ({"step": 3, "max_steps": 100}, False), id="NeMo-RL"
+        ),
+        pytest.param("===== Eval Step 1,010 =====", ({"step": 1010}, True), id="an evaluation"),
+        pytest.param("=== Evaluation at step 10 ===", ({"step": 10}, True), id="in other words"),
+        pytest.param("=== Step 10 - eval ===", ({"step": 10}, True), id="an evaluation at the end"),
+        pytest.param("=== Best step 10 ===", None, id="the best step"),
         pytest.param("===== results of the step 3 =====", None, id="a title"),
         pytest.param("=====", None, id="a rule"),
     ],
 )
-def test_banners_count_what_stands_below_them(text: str, expected: Numbers | None) -> None:
+def test_banners_count_what_stands_below_them(
+    text: str, expected: tuple[Numbers, bool] | None
+) -> None:
     assert banner(text) == expected
 
 
