@@ -605,7 +605,7 @@ def _input(path: Path) -> Iterator[Path]:
 
 STDIN = (
     *("stdin.jsonl", "stdin-trainer_state.json", "stdin.json", "stdin.csv", "stdin.parquet"),
-    *("events.out.tfevents.stdin", "run-stdin.wandb", "stdin.ipynb", "stdin.log"),
+    *("stdin.ipynb", "stdin.log", "run-stdin.wandb", "events.out.tfevents.stdin"),
 )
 """Names under which standard input is tried: it has none, and readers ask for one."""
 

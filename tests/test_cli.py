@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import shutil
@@ -5,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,41 @@ def test_standard_input_is_a_log(
     code, out, _ = cli(capsys, "diagnose", "-")
     assert code == 0
     assert out.startswith("COLLAPSED")
+
+
+def printed() -> bytes:
+    keys = ("loss", "grad_norm", "learning_rate", "reward", "reward_std", "kl", "entropy")
+    rows = [row for row in log_history("grpo_late") if set(keys) <= row.keys()]
+    return "".join(f"{ {key: row[key] for key in keys} }\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "reader"),
+    [
+        pytest.param(
+            lambda: (FIXTURES / "grpo_late" / "trainer_state.json").read_bytes(),
+            "trainer_state",
+            id="a trainer's state",
+        ),
+        pytest.param(printed, "console", id="a console"),
+        pytest.param(lambda: gzip.compress(printed()), "console", id="a packed console"),
+        pytest.param(
+            lambda: next((FIXTURES / "grpo_killed" / "runs").rglob("*tfevents*")).read_bytes(),
+            "tensorboard",
+            id="an event file",
+        ),
+    ],
+)
+def test_standard_input_is_read_as_what_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: Callable[[], bytes],
+    reader: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text())))
+    found = document(capsys, "inspect", "-")
+    assert [source["reader"] for source in found["sources"]] == [reader]
+    assert "loss_total" in {column["name"] for column in found["columns"]}
 
 
 # rollback

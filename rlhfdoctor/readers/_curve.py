@@ -268,6 +268,9 @@ def _paced(counts: list[int], total: int) -> bool:
     gaps = Counter(later - former for former, later in pairwise(counts) if later > former)
     pace = gaps.most_common(1)[0][0] if gaps else counts[0]
     on_time = all(count % pace == 0 or count in (1, total) for count in counts)
-    return on_time and all(
-        former < later or former > later <= counts[0] for former, later in pairwise(counts)
-    )
+    falls = [at for at, (former, later) in enumerate(pairwise(counts), start=1) if former >= later]
+    bounds = [0, *falls, len(counts)]
+    resumed = all(high - low >= A_FEW for low, high in pairwise(bounds))
+    anew = all(counts[at - 1] > counts[at] <= counts[0] for at in falls)
+    level = any(counts[at - 1] == counts[at] for at in falls)
+    return on_time and (anew or (resumed and not level))

@@ -403,8 +403,10 @@ def kind(head: bytes) -> Literal["metrics", "samples"] | None:
     """Tell metrics from samples by a file's beginning.
 
     Samples hold a response as text, a conversation or token ids, and no loss, gradient norm or
-    learning rate.
+    learning rate. A file that begins with zero bytes is neither, whatever it holds.
     """
+    if b"\x00" in head[:8]:
+        return None
     text = _TEXT_FIELD.search(head) or _WHOLE_FIELD.search(head)
     if text and not _METRIC_FIELD.search(head):
         return "samples"

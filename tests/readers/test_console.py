@@ -6,6 +6,7 @@ import pytest
 
 from rlhfdoctor.model import Row
 from rlhfdoctor.readers.console import console
+from rlhfdoctor.runs import read_runs
 from tests.readers.helpers import Read, read, write
 
 
@@ -727,3 +728,15 @@ def test_a_damaged_packed_log_keeps_what_came_before(tmp_path: Path) -> None:
     packed = gzip.compress(VERL.encode() * 200)
     found = log(tmp_path, packed[: len(packed) // 2], "train.log.gz")
     assert "is packed and damaged or cut" in found.told
+
+
+def test_a_bar_that_falls_back_to_a_checkpoint_is_that_of_a_resumed_run(tmp_path: Path) -> None:
+    lines = []
+    for count in (*range(10, 60, 10), *range(40, 90, 10)):
+        lines.append(f" {count}%|##  | {count}/100 [00:01<00:09, 1.0it/s]")
+        lines.append(f"{{'loss': {1 / count}, 'grad_norm': 0.5, 'learning_rate': 1e-06}}")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (run,) = read_runs(path)
+    assert run.metrics["step"].to_list() == [10, 20, 30, 40, 50, 60, 70, 80]
+    assert [(seam.left, seam.step) for seam in run.seams] == [(50, 40)]
