@@ -604,7 +604,7 @@ def _input(path: Path) -> Iterator[Path]:
 
 
 STDIN = (
-    *("stdin.jsonl", "stdin-trainer_state.json", "stdin.json", "stdin.csv", "stdin.parquet"),
+    *("stdin.jsonl", "stdin.json", "stdin.csv", "stdin.parquet"),
     *("stdin.ipynb", "stdin.log", "run-stdin.wandb", "events.out.tfevents.stdin"),
 )
 """Names under which standard input is tried: it has none, and readers ask for one."""
@@ -614,7 +614,9 @@ def _understood(copy: Path) -> Path:
     """Give a file the first of the names of ``STDIN`` under which a reader understands it."""
     from rlhfdoctor.claims import claim
 
-    for name in STDIN:
+    with copy.open("rb") as file:
+        state = b'"log_history"' in file.read(2**20)
+    for name in ("stdin-trainer_state.json",) if state else STDIN:
         copy = copy.rename(copy.with_name(name))
         found = claim(copy)
         if found is not None and found.reader is not None:
