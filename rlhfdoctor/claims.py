@@ -40,9 +40,6 @@ CONTAINERS = frozenset(
 )
 """Folder names that belong to the run above them."""
 
-DOUBTFUL = "json_tables"
-"""The reader of tables under any name: an evaluation's look like a log. It yields to real logs."""
-
 _OF_TRACKERS = re.compile(r"debug(-internal|-core)?\.log")
 """What wandb writes about itself; it says nothing of the run, and one is a link to elsewhere."""
 
@@ -64,11 +61,6 @@ class Claim:
     name: str
     reader: Reader | None
     reason: str = ""
-
-    @property
-    def is_log(self) -> bool:
-        """Whether the file is a log, or was to be one: even empty it makes its folder a run."""
-        return self.reader is None or self.reader.log
 
 
 def found(root: Path, notes: list[Note]) -> list[Claim]:

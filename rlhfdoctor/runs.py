@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from rlhfdoctor import merge, registry
-from rlhfdoctor.claims import DOUBTFUL, Claim, claim, found, homes, shown
+from rlhfdoctor.claims import Claim, claim, found, homes, shown
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.kinship import evaluations, families, lent_steps, nearest, ranks
@@ -32,7 +32,7 @@ from rlhfdoctor.model import (
     Setting,
     Source,
 )
-from rlhfdoctor.readers import Item
+from rlhfdoctor.readers import Item, Role
 from rlhfdoctor.readers._json import clean
 from rlhfdoctor.readers._scores import Recomputed
 from rlhfdoctor.readers.samples import read_samples
@@ -49,20 +49,8 @@ from rlhfdoctor.sheets import (
 )
 from rlhfdoctor.vocabulary import METRICS
 
-PRINTED = ("console", "notebook")
-"""Readers of texts: their numbers may lack digits, and a log made for machines wins over them."""
-
-TRACKED = ("tensorboard", "wandb", "swanlab")
-"""Readers of what only a tracker writes: such a file without a row is a run that logged nothing."""
-
-SUMMARY = "wandb_summary"
-"""The reader of a file that holds the last value of each key, of whatever step."""
-
 MOST_LENDERS = 8
 """Logs whose steps are tried on a log without; the longest that no console printed first."""
-
-TABULAR = ("csv", "parquet")
-"""Readers of tables, which hold samples or metrics."""
 
 NUMBERED = "numbered from 1"
 """How a note says that the steps of a log are but the numbers of its rows."""
@@ -94,11 +82,11 @@ SAMPLES: dict[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(slots=True)
 class _File:
-    """What one file held, before it is translated. log: it is a run's log even without rows."""
+    """What one file held, before it is translated. role: as its reader says; "log" without one."""
 
     name: str
     reader: str
-    log: bool = False
+    role: Role = "other"
     sheet: Sheet | None = None
     samples: list[Sample] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
@@ -115,9 +103,14 @@ class _File:
     def traced(self) -> bool:
         """Whether a file without a row is a trainer's log: it says whose, or how it ended."""
         told = {item.name for item in self.settings}
-        return self.reader in TRACKED or (
-            self.reader in PRINTED and not told.isdisjoint(("framework", "ended_with"))
+        return self.role == "tracker" or (
+            self.role == "text" and not told.isdisjoint(("framework", "ended_with"))
         )
+
+    @property
+    def log(self) -> bool:
+        """Whether it makes its folder a run, with or without a row."""
+        return self.role in ("log", "tracker")
 
     @property
     def held(self) -> int:
@@ -192,7 +185,7 @@ def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
 def _sampled(place: Path, field: str | None = None) -> Iterator[Item]:
     """Read a sample file, whatever it is; ``field`` only of JSON."""
     found = claim(place)
-    if field is None and found and found.reader and found.reader.name in TABULAR:
+    if field is None and found and found.reader and found.reader.role == "table":
         return found.reader.read(place)
     return read_samples(place, field)
 
@@ -310,7 +303,7 @@ def _holds(files: Iterable[_File]) -> bool:
 def _grouped(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
     """Read everything under a folder, and sort it by the folder of the run it belongs to."""
     claims = found(root, notes)
-    doubtful = [item for item in claims if item.reader and item.reader.name == DOUBTFUL]
+    doubtful = [item for item in claims if item.reader and item.reader.role == "doubtful"]
     read = [(item.path, _read(item)) for item in claims if item not in doubtful]
     logs = [path for path, file in read if file.sheet or file.log or file.traced]
     if logs:
@@ -331,8 +324,8 @@ def _grouped(root: Path, notes: list[Note]) -> dict[Path, list[_File]]:
 def _read(claimed: Claim) -> _File:
     if claimed.reader is None:
         note = Note(claimed.name, claimed.reason, unread=True)
-        return _File(claimed.name, "none", log=True, notes=[note])
-    file = _File(claimed.name, claimed.reader.name, log=claimed.reader.log)
+        return _File(claimed.name, "none", "log", notes=[note])
+    file = _File(claimed.name, claimed.reader.name, claimed.reader.role)
     return _fill(file, claimed.reader.read(claimed.path), claimed.path)
 
 
@@ -454,7 +447,7 @@ def _build(
     runs: list[Run] = []
     if _holds(single) or not several:
         runs += _single(place, _on_one_axis(_without_summaries(single)), forced, mapping)
-    beside = [file for file in single if not file.sheet and file.reader == "config"]
+    beside = [file for file in single if not file.sheet and file.role == "config"]
     for file in several:
         for name, sheet in named[file.name].items():
             (log,) = _on_one_axis([replace(file, sheet=sheet, settings=[])])
@@ -472,7 +465,7 @@ def _single(
     near, samples and checkpoints to the first.
     """
     logs = {file.name: file.sheet for file in files if file.sheet}
-    printed = {file.name for file in files if file.reader in PRINTED}
+    printed = {file.name for file in files if file.role == "text"}
     groups = families(logs, printed) if len(logs) > 1 else [[*logs]]
     if len(groups) < 2:
         return _restarted(place, files, forced, mapping)
@@ -480,7 +473,7 @@ def _single(
     for file in files:
         near = [n for n, group in enumerate(groups) if file.name in group]
         near = near or nearest(file.name, groups)
-        for number in near if file.reader == "config" else near[:1]:
+        for number in near if file.role == "config" else near[:1]:
             held[number].append(file)
     runs = []
     for group, members in zip(groups, held, strict=True):
@@ -506,7 +499,7 @@ def _restarted(
         told = Note(logs[0].name, f"starts over {len(starts)} times; this is run {number}")
         log = replace(logs[0], sheet=sheet, notes=[*logs[0].notes, told])
         last = number == len(starts) + 1
-        others = [file for file in files if not file.sheet and (last or file.reader == "config")]
+        others = [file for file in files if not file.sheet and (last or file.role == "config")]
         run = _run(place, [*others, log], forced, mapping)
         runs.append(replace(run, name=f"{run.name}#{number}"))
     return runs
@@ -514,11 +507,11 @@ def _restarted(
 
 def _without_summaries(files: Sequence[_File]) -> list[_File]:
     """Leave out files that hold only the last values, where other files tell the history."""
-    histories = [file for file in files if file.sheet and file.reader != SUMMARY]
+    histories = [file for file in files if file.sheet and file.role != "summary"]
     told = "holds only last values; the run's history is told by other files"
     return [
         replace(file, sheet=None, notes=[*file.notes, Note(file.name, told)])
-        if histories and file.sheet and file.reader == SUMMARY
+        if histories and file.sheet and file.role == "summary"
         else file
         for file in files
     ]
@@ -542,7 +535,7 @@ def _on_one_axis(files: Sequence[_File]) -> list[_File]:
     made = [_counted(file, config, evaluated) if file.sheet else file for file in files]
     lenders = {
         file.name: file.sheet
-        for file in sorted(made, key=lambda file: (file.reader in PRINTED, -file.held))
+        for file in sorted(made, key=lambda file: (file.role == "text", -file.held))
         if file.sheet and not _stepless(file.sheet) and file.name not in processes
     }
     lenders = dict(list(lenders.items())[:MOST_LENDERS])
@@ -551,7 +544,7 @@ def _on_one_axis(files: Sequence[_File]) -> list[_File]:
             continue
         sheet, notes = file.sheet, list(file.notes)
         others = {name: other for name, other in lenders.items() if name != file.name}
-        printed = file.reader in PRINTED
+        printed = file.role == "text"
         lent = None if file.name in processes else lent_steps(sheet, others, printed)
         if lent is not None:
             sheet, lender = lent
@@ -577,7 +570,7 @@ def _precedence(file: _File) -> tuple[bool, float, float, str]:
     """
     steps = file.sheet.index["step"].drop_nulls() if file.sheet else None
     first = float(steps[0]) if steps is not None and steps.len() else -math.inf
-    return (file.reader not in PRINTED, file.updates_done, first, file.name)
+    return (file.role != "text", file.updates_done, first, file.name)
 
 
 def _counted(file: _File, config: Mapping[str, Setting], evaluated: Collection[str]) -> _File:
@@ -637,7 +630,7 @@ def _run(
     spoken, dialects = merge.spoken(sheets, config, forced)
     tables = [
         merge.translate(
-            merge.Log(file.name, file.sheet, dialects[file.name], file.reader in PRINTED),
+            merge.Log(file.name, file.sheet, dialects[file.name], file.role == "text"),
             mapping,
             config,
         )

@@ -13,11 +13,22 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from rlhfdoctor.model import Checkpoint, Note, Row, Rows, Sample, Setting
 
 HEAD_BYTES = 65536
 """How much of a file ``looks`` may see."""
+
+Role = Literal["log", "tracker", "text", "summary", "table", "doubtful", "config", "other"]
+"""What a file is in a run.
+
+log: its folder is a run even where it holds no row. tracker: so is the file itself; nothing but a
+tracker writes it. text: a program printed it; its numbers may lack digits, and it says whose run it
+is and how it ended. summary: last values only. table: metrics, or samples. doubtful: a table under
+any name, which yields to real logs. config: the run's configuration. Files of these and of other
+roles are logs where they hold rows.
+"""
 
 Item = Row | Rows | Sample | Checkpoint | Setting | Note
 Read = Callable[[Path], Iterator[Item]]
@@ -27,15 +38,14 @@ Read = Callable[[Path], Iterator[Item]]
 class Reader:
     """A format: which paths it claims, and how to read one.
 
-    folder: it claims directories. log: such a file is a run's log even where it holds no row; other
-    files, which may be anything, are logs where they hold rows.
+    folder: it claims directories. role: what such a file is in a run (``Role``).
     """
 
     name: str
     globs: tuple[str, ...]
     looks: Callable[[bytes], bool] | None
     folder: bool
-    log: bool
+    role: Role
     read: Read
 
     def claims(self, name: str, head: bytes) -> bool:
@@ -60,13 +70,13 @@ def reader(
     *globs: str,
     looks: Callable[[bytes], bool] | None = None,
     folder: bool = False,
-    log: bool = False,
+    role: Role = "other",
 ) -> Callable[[Read], Reader]:
     """Make a function the reader of the paths whose names match one of the globs."""
 
     def made(read: Read) -> Reader:
         return Reader(
-            name=read.__name__, globs=globs, looks=looks, folder=folder, log=log, read=read
+            name=read.__name__, globs=globs, looks=looks, folder=folder, role=role, read=read
         )
 
     return made

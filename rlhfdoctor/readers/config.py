@@ -56,6 +56,7 @@ def _looks(head: bytes) -> bool:
     "wandb-metadata.json",
     "training_args.bin",
     looks=_looks,
+    role="config",
 )
 def config(path: Path) -> Iterator[Item]:
     """Yield the settings that ``vocabulary.SETTINGS`` knows.

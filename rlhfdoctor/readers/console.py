@@ -53,6 +53,7 @@ def _looks(head: bytes) -> bool:
     "nohup.out",
     "slurm-*.out",
     looks=_looks,
+    role="text",
 )
 def console(path: Path) -> Iterator[Item]:
     """Yield what the lines hold that follow a known grammar (``_grammars``); the rest is no metric.

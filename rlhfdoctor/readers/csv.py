@@ -74,7 +74,7 @@ def _are_samples(names: Sequence[str], first: Sequence[str]) -> bool:
     return holds_text(names) and not numeric and not logged & set(names)
 
 
-@reader("?*.csv", "?*.tsv", looks=_looks)
+@reader("?*.csv", "?*.tsv", looks=_looks, role="table")
 def csv(path: Path) -> Iterator[Item]:
     """Yield samples where a column holds responses, and a row of metrics a line otherwise.
 

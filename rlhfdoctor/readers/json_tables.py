@@ -36,7 +36,7 @@ def _looks(head: bytes) -> bool:
     )
 
 
-@reader("?*.json", looks=_looks)
+@reader("?*.json", looks=_looks, role="doubtful")
 def json_tables(path: Path) -> Iterator[Item]:
     """Yield the rows of every table in a document, as ``read_tables`` finds them.
 

@@ -28,7 +28,7 @@ FIRST = 4
     "*trajectory*.json",
     "*history*.json",
     looks=lambda head: kind(head) == "metrics" and b'"log_history"' not in head[:4096],
-    log=True,
+    role="log",
 )
 def jsonl(path: Path) -> Iterator[Item]:
     """Yield a row a record; keys of any depth, and keys that first appear late, are kept."""

@@ -28,6 +28,7 @@ _FIELD = re.compile(r"^(base_model|tags)\s*:\s*(.*?)\s*$((?:\n\s*- .*)*)", re.M)
         re.match(rb"(\xef\xbb\xbf)?---\s*\n", head)
         and re.search(rb"(?m)^(library_name|base_model|model_name)\s*:", head[:8192])
     ),
+    role="config",
 )
 def model_card(path: Path) -> Iterator[Item]:
     """Yield the framework, its version, the algorithm and the base model, as the card says them.

@@ -50,7 +50,7 @@ class _Tables(HTMLParser):
             self._cells[-1] += data.replace("|", "/").replace("\n", " ").strip()
 
 
-@reader("*.ipynb", looks=lambda head: b'"cells"' in head or b'"nbformat"' in head)
+@reader("*.ipynb", looks=lambda head: b'"cells"' in head or b'"nbformat"' in head, role="text")
 def notebook(path: Path) -> Iterator[Item]:
     """Yield what the outputs of the cells hold. Nothing is executed; cells count as they stand.
 

@@ -29,6 +29,7 @@ BLOCK = 4096
     "*history*.parquet",
     "*log*.parquet",
     looks=lambda head: head.startswith(b"PAR1"),
+    role="table",
 )
 def parquet(path: Path) -> Iterator[Item]:
     """Yield samples where a column holds responses, and rows of metrics where one counts steps.

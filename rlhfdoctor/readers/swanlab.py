@@ -31,7 +31,7 @@ class _Rest:
     malformed: int = 0
 
 
-@reader("*.swanlab", looks=lambda head: head.startswith(b":SWL\xd6\xe1"))
+@reader("*.swanlab", looks=lambda head: head.startswith(b":SWL\xd6\xe1"), role="tracker")
 def swanlab(path: Path) -> Iterator[Item]:
     """Yield one row for all scalars of one step and split; wall times are seconds since 1970.
 

@@ -13,7 +13,7 @@ from rlhfdoctor.readers._scalars import rows
 from rlhfdoctor.readers._tfrecord import records
 
 
-@reader("*.tfevents.*", "*.tfevents")
+@reader("*.tfevents.*", "*.tfevents", role="tracker")
 def tensorboard(path: Path) -> Iterator[Item]:
     """Yield one row for all scalars of one step and split, and the trainer's arguments.
 

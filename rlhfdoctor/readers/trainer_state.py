@@ -29,7 +29,7 @@ _SETTINGS = {
 }
 
 
-@reader("*trainer_state.json", looks=lambda head: head.lstrip()[:1] in (b"{", b"["), log=True)
+@reader("*trainer_state.json", looks=lambda head: head.lstrip()[:1] in (b"{", b"["), role="log")
 def trainer_state(path: Path) -> Iterator[Item]:
     """Yield the log history, and the trainer's own arguments as settings.
 

@@ -51,7 +51,7 @@ class _Found:
     malformed: int = 0
 
 
-@reader("*.wandb", looks=lambda head: head.startswith(b":W&B\xe1\xbe"))
+@reader("*.wandb", looks=lambda head: head.startswith(b":W&B\xe1\xbe"), role="tracker")
 def wandb(path: Path) -> Iterator[Item]:
     """Yield one row for each call of ``log``, and the run's configuration as settings.
 

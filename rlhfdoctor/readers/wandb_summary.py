@@ -13,7 +13,7 @@ from rlhfdoctor.readers._open import contents
 from rlhfdoctor.readers._wandb import logged, told, without_media
 
 
-@reader("*wandb-summary.json")
+@reader("*wandb-summary.json", role="summary")
 def wandb_summary(path: Path) -> Iterator[Item]:
     """Yield one row of last values, each from whichever step logged it last.
 
