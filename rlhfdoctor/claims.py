@@ -49,7 +49,7 @@ _SESSION = re.compile(
 """What a trainer calls the folder of one start: Nov30_07-20-10_host (Hugging Face), 1796023210.1
 (TensorBoard's hparams), version_0 (Lightning), attempt_0 (torchrun, with one folder a rank)."""
 
-_TRACKED = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-\w+")
+_TRACKED = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(\w+)")
 """What wandb calls the folder of one run: offline-run-20251130_072010-a1b2c3d4."""
 
 
@@ -79,7 +79,7 @@ def homes(
     """
     logs, every = list(logs), list(every)
     tracked = {place for path in logs for place in path.parents if _TRACKED.fullmatch(place.name)}
-    beside = Counter(place.parent for place in tracked)
+    beside = Counter(parent for parent, _ in {(x.parent, _tracked_id(x)) for x in tracked})
     untracked = {_home(path, root) for path in logs if tracked.isdisjoint(path.parents)}
     apart = {
         place
@@ -187,6 +187,11 @@ def _home(path: Path, root: Path, runs: Collection[Path] = ()) -> Path:
     while place != root and place not in runs and _belongs_above(place):
         place = place.parent
     return place
+
+
+def _tracked_id(folder: Path) -> str:
+    match = _TRACKED.fullmatch(folder.name)
+    return match[1] if match else folder.name
 
 
 def _belongs_above(folder: Path) -> bool:

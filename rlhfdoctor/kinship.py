@@ -31,6 +31,9 @@ MOST_STEPS = 50
 FEWEST_MATCHES = 3
 """Different rows that must agree before one file lends its steps to another."""
 
+MOST_DECIMALS = 6
+"""Decimals up to which a log is taken for rounded."""
+
 MOST_ASKED = 3
 """Logs of a run that a further log is compared with: those to be believed first."""
 
@@ -40,6 +43,10 @@ APART = 0.1
 _RANK = re.compile(r"(?<![a-z])(?:local_?)?rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _ATTEMPT = re.compile(r"(?:^|/)attempt_\d+/(\d{1,5})/std(?:out|err)\.log$")
 _EVALUATES = frozenset(("eval", "val", "valid", "validation", "evaluation", "evaluations"))
+_TESTS = frozenset(("test", "dev", "heldout", "holdout", "benchmark"))
+_PLAIN = frozenset(
+    ("metrics", "log", "logs", "results", "history", "scores", "set", "held", "out", "")
+)
 _SCHEDULED = re.compile(
     r"(^|[/_ .-])(lr|learning_rate|epochs?|steps?|time|timestamp|tokens|seen|coef|beta|mem|memory"
     r"|speed|seconds?|throughput|percentage|temperature|seed|progress|episodes?|samples|flos)"
@@ -78,8 +85,10 @@ def evaluations(files: Iterable[str]) -> set[str]:
 
 def _is_evaluation(file: str) -> bool:
     path = PurePosixPath(file)
-    words = {word for part in (*path.parts[:-1], path.stem) for word in _words(part)}
-    return not words.isdisjoint(_EVALUATES) and not words & {"train", "training"}
+    own = set(_words(path.stem))
+    words = own.union(*map(_words, path.parts[:-1]))
+    tests = bool(own & _TESTS) and own <= _TESTS | _PLAIN
+    return (tests or not words.isdisjoint(_EVALUATES)) and not own & {"train", "training"}
 
 
 def _words(name: str) -> list[str]:
@@ -97,12 +106,14 @@ def families(sheets: Mapping[str, Sheet], printed: Collection[str]) -> list[list
     contradicts belongs to the files that are called most like it.
     """
     curves = {name: _curves(sheet) for name, sheet in sheets.items()}
+    resumed = {name for name in curves if _resumes(curves[name], curves.values())}
     found: list[list[str]] = []
     for name in reversed(list(sheets)):
         fitting = [
             group
             for group in found
-            if not any(
+            if name in resumed
+            or not any(
                 _apart(curves[name], curves[other], name in printed or other in printed)
                 for other in group[:MOST_ASKED]
             )
@@ -133,9 +144,18 @@ def _likeness(one: Sequence[str], other: Sequence[str]) -> int:
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
+def _resumes(log: _Curves, others: Iterable[_Curves]) -> bool:
+    """Say whether a log begins where another was under way."""
+    begins = log.begins
+    return begins is not None and any(
+        other.begins is not None and other.begins + other.gap < begins <= other.ends + other.gap
+        for other in others
+    )
+
+
 def _apart(mine: _Curves, theirs: _Curves, digits: bool) -> bool:
     """Say whether two logs are of different runs. digits: one of them may lack some."""
-    if mine.begins is None or theirs.begins is None or (mine.ranked and theirs.ranked):
+    if mine.begins is None or theirs.begins is None or mine.ranked or theirs.ranked:
         return False
     if abs(mine.begins - theirs.begins) > max(mine.gap, theirs.gap):
         return False
@@ -152,9 +172,12 @@ def _apart(mine: _Curves, theirs: _Curves, digits: bool) -> bool:
         if len({value for _, *pair in both for value in pair}) < 2:
             continue
         told += 1
+        coarse = max(
+            coarseness([value for _, value, _ in both]), coarseness([value for *_, value in both])
+        )
         for step, value, there in both:
             compared[step] += 1
-            alike[step] += same(value, there, digits)
+            alike[step] += abs(value - there) <= coarse or same(value, there, digits)
     if told < 2 or len(compared) < FEWEST_MATCHES:
         return False
     agreeing = sum(2 * alike[step] >= count for step, count in compared.items())
@@ -163,12 +186,13 @@ def _apart(mine: _Curves, theirs: _Curves, digits: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Curves:
-    """The beginning of a log: its first step, its largest gap, its values by key and step.
+    """The beginning of a log: its first and last step, its largest gap, values by key and step.
 
     ranked: one process of several wrote it.
     """
 
     begins: int | None
+    ends: int
     gap: int
     ranked: bool
     values: Mapping[str, Mapping[int, float]]
@@ -177,7 +201,7 @@ class _Curves:
 def _curves(sheet: Sheet) -> _Curves:
     trained = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
     if not trained.len():
-        return _Curves(None, 0, False, {})
+        return _Curves(None, 0, 0, False, {})
     steps = trained.unique().sort().head(MOST_STEPS)
     last = int(steps[-1])
     gaps = steps.diff().drop_nulls().to_list()
@@ -187,7 +211,7 @@ def _curves(sheet: Sheet) -> _Curves:
         if split_of(key) == "train" and not _SCHEDULED.search(bare(key)):
             frame = by_step(sheet, key).filter(pl.col("step") <= last)
             values[bare(key)] = dict(frame.iter_rows())
-    return _Curves(int(steps[0]), max(gaps, default=1), ranked, values)
+    return _Curves(int(steps[0]), max(trained.to_list()), max(gaps, default=1), ranked, values)
 
 
 def by_step(sheet: Sheet, key: str) -> pl.DataFrame:
@@ -212,6 +236,20 @@ def same(one: float, other: float, printed: bool = False) -> bool:
     if apart <= SAME * max(abs(one), abs(other)):
         return True
     return printed and apart <= max(_rounding(one), _rounding(other))
+
+
+def coarseness(values: Sequence[float]) -> float:
+    """Return half a unit of the last decimal that any of the values has; 0 where that is fine.
+
+    A log whose numbers all end after a few decimals was rounded when it was written.
+    """
+    decimals = 0
+    for value in values[:MOST_STEPS]:
+        mantissa, _, exponent = repr(value).partition("e")
+        decimals = max(decimals, len(mantissa.partition(".")[2]) - int(exponent or 0))
+        if decimals > MOST_DECIMALS:
+            return 0.0
+    return 0.50001 * 10.0**-decimals if len(set(values)) >= FEWEST_MATCHES else 0.0
 
 
 def _rounding(value: float) -> float:

@@ -16,7 +16,7 @@ import polars as pl
 from rlhfdoctor import registry
 from rlhfdoctor.dialects import Derived, Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.kinship import by_step, same
+from rlhfdoctor.kinship import by_step, coarseness, same
 from rlhfdoctor.model import Column, Conflict, Location, Note, Seam, Setting
 from rlhfdoctor.sheets import Sheet, bare, split_of
 from rlhfdoctor.vocabulary import METRICS
@@ -449,11 +449,15 @@ def _conflict(key: str, tables: Sequence[Table]) -> Conflict | None:
         .sort("step")
     )
     printed = {table.log.file for table in tables if table.log.printed}
+    coarse = max(coarseness(frame["value"].to_list()) for frame in frames)
     first: tuple[int, list[float], list[str]] | None = None
     count = 0
     for step, values, where in found.iter_rows():
         shortened = not printed.isdisjoint(where)
-        if not all(same(values[-1], value, shortened) for value in values[:-1]):
+        if not all(
+            abs(values[-1] - value) <= coarse or same(values[-1], value, shortened)
+            for value in values[:-1]
+        ):
             count += 1
             first = first or (step, values, where)
     if first is None:

@@ -79,9 +79,9 @@ class Row:
 class Rows:
     """Many logged rows at once, by column: what a reader of long files yields.
 
-    steps, epochs, ranks, lines: one entry a row. tables: rows that carry the same keys, as (places
-    among the rows, numbers of each key at those places). others: as in ``Row``, of all rows. runs:
-    as ``Row.run``, one entry a row; empty where no row names its run.
+    steps, epochs, lines: one entry a row. ranks, evals, runs: likewise, or empty where no row names
+    a process, is an evaluation, names a run. tables: rows that carry the same keys, as (places
+    among the rows, numbers of each key at those places). others: as in ``Row``, of all rows.
     """
 
     steps: Sequence[int | None]

@@ -447,12 +447,18 @@ def _build(
     runs: list[Run] = []
     if _holds(single) or not several:
         runs += _single(place, _on_one_axis(_without_summaries(single)), forced, mapping)
-    beside = [file for file in single if not file.sheet and file.role == "config"]
+    beside = [
+        file
+        for file in single
+        if not file.sheet and (file.role == "config" or not (runs or file.samples))
+    ]
     for file in several:
         for name, sheet in named[file.name].items():
-            (log,) = _on_one_axis([replace(file, sheet=sheet, settings=[])])
-            run = _run(place, [*beside, log], forced, mapping)
-            runs.append(replace(run, name=f"{run.name}#{name}"))
+            logs = _on_one_axis([*beside, replace(file, sheet=sheet, settings=[])])
+            for run in _restarted(place, logs, forced, mapping):
+                own = run.name.rpartition("#")[2] if "#" in run.name else ""
+                label = f"{name}#{own}" if own else name
+                runs.append(replace(run, name=f"{run.name.partition('#')[0]}#{label}"))
     return runs
 
 
@@ -464,6 +470,8 @@ def _single(
     What lies beside the logs belongs to the nearest of them; configurations to all that are as
     near, samples and checkpoints to the first.
     """
+    if sum(file.sheet is not None for file in files) > 1:
+        files = [part for file in files for part in _cut(file)]
     logs = {file.name: file.sheet for file in files if file.sheet}
     printed = {file.name for file in files if file.role == "text"}
     groups = families(logs, printed) if len(logs) > 1 else [[*logs]]
@@ -484,6 +492,25 @@ def _single(
             name = f"{run.name}#{group[0]}"
             runs.append(replace(run, name=name, notes=(*run.notes, told)))
     return runs
+
+
+def _cut(file: _File) -> list[_File]:
+    """Cut a log that stands beside others where it starts over; it may be that of several runs."""
+    if file.sheet is None or not file.sheet.index["rank"].null_count():
+        return [file]
+    starts = restarts(file.sheet)
+    if not starts:
+        return [file]
+    return [
+        replace(
+            file,
+            name=f"{file.name}#{number}",
+            sheet=sheet,
+            settings=file.settings,
+            notes=[*file.notes, Note(file.name, f"starts over {len(starts)} times")],
+        )
+        for number, sheet in enumerate(parts(file.sheet, starts), start=1)
+    ]
 
 
 def _restarted(

@@ -6,6 +6,7 @@ logs of thousands of keys cost what they hold, and nothing is filled in.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,9 @@ INDEX: dict[str, type[pl.DataType]] = {
     "wall_time": pl.Float64,
 }
 """Columns of ``Sheet.index``, besides ``evaluation`` (whether all of a row is one) and ``run``."""
+
+LARGEST = 2**53
+"""Steps from here on are no steps; a float cannot count them."""
 
 MOST_KEYS = 100_000
 """Keys that one file may open; no trainer logs a hundredth of it."""
@@ -191,11 +195,18 @@ def bare(key: str) -> str:
 def numbered(sheet: Sheet, interval: int = 1) -> Sheet:
     """Number the training rows by ``interval`` from the first; an evaluation has the last's.
 
-    A log of nothing but evaluations is numbered by them.
+    A log of nothing but evaluations is numbered by them. Where the epoch goes back to the first,
+    another run begins.
     """
     steps, step = [], 0
+    first = last = None
+    interval = min(interval, LARGEST // max(len(sheet), 1))
     evaluations_alone = not any(sheet.trained)
-    for trained in sheet.trained:
+    for trained, epoch in zip(sheet.trained, sheet.index["epoch"].to_list(), strict=True):
+        if trained and epoch is not None:
+            first = epoch if first is None else first
+            step = 0 if last is not None and last > epoch <= first else step
+            last = epoch
         step += interval if trained or evaluations_alone else 0
         steps.append(max(step, interval))
     return sheet.with_index(step=steps)
@@ -206,11 +217,12 @@ def counted_on(sheet: Sheet, period: float | None = None) -> tuple[Sheet, int]:
 
     The epoch goes on where the step goes back: it is no restart and no resume. period: the steps
     of an epoch, where the log tells them; else an epoch is as long as its last step says, or one
-    longer where it began at 0.
+    interval longer where it began at 0.
     """
     if _rising(sheet):
         return sheet, 0
     shift = times = 0
+    pace = 1
     last: tuple[int, float] | None = None
     counted: list[int | None] = []
     for step, epoch, trained in zip(
@@ -219,8 +231,11 @@ def counted_on(sheet: Sheet, period: float | None = None) -> tuple[Sheet, int]:
         if step is not None and trained:
             if last and step < last[0] and last[0] and (epoch or 0.0) > last[1]:
                 told = period is not None and last[0] <= period < 2 * last[0] + 1
-                length = int(period) if told and period is not None else last[0] + (step == 0)
-                shift, times = shift + length, times + 1
+                beyond = pace if step == 0 else 0
+                length = int(period) if told and period is not None else last[0] + beyond
+                shift, times = min(shift + length, LARGEST), times + 1
+            elif last and step > last[0]:
+                pace = step - last[0]
             last = (step, epoch or 0.0)
         counted.append(step if step is None else step + shift)
     return (sheet.with_index(step=counted), times) if times else (sheet, 0)
@@ -237,9 +252,10 @@ def placed_by_epoch(sheet: Sheet, other: Sheet, interval: int) -> Sheet | None:
         return None
     step, epoch = pairs.row(-1)
     pace = step / epoch
-    if 0.005 * pace >= interval / 2:
-        return None
     exact = sheet.index["epoch"] * pace / interval
+    counted = bool(exact.is_finite().all()) and bool((exact.abs() * interval < LARGEST).all())
+    if not math.isfinite(pace) or 0.005 * pace >= interval / 2 or not counted:
+        return None
     return sheet.with_index(step=(exact.round() * interval).cast(pl.Int64).to_list())
 
 
@@ -283,13 +299,26 @@ def parts(sheet: Sheet, starts: Sequence[int]) -> list[Sheet]:
 def by_run(sheet: Sheet) -> dict[str, Sheet]:
     """Return the sheets of the runs that a file names, in the order in which they begin.
 
-    A name that is new in every other row names no run.
+    A name that is new in every other row names no run. Nor do names that follow each other without
+    a common step (a job's id, a seed drawn anew at a resume), or that are one for each process.
     """
     names = sheet.index["run"]
     told = names.drop_nulls().unique(maintain_order=True).to_list()
-    if 2 * len(told) > len(sheet):
+    ranked = sheet.index.select("run", "rank").drop_nulls().unique()
+    if len(told) < 2 or 2 * len(told) > len(sheet) or ranked.height == len(told):
         return {}
-    return {name: sheet.take((names == name).fill_null(False).to_list()) for name in told}
+    parts = {name: sheet.take((names == name).fill_null(False).to_list()) for name in told}
+    if names.null_count():
+        parts["without a name"] = sheet.take(names.is_null().to_list())
+    ends = [(part.index["step"].min(), part.index["step"].max()) for part in parts.values()]
+    said = all("=" in name for name in told)
+    if said and all(_before(one[1], other[0]) for one, other in pairwise(ends)):
+        return {}
+    return parts
+
+
+def _before(end: object, begin: object) -> bool:
+    return isinstance(end, int) and isinstance(begin, int) and end < begin
 
 
 def segmented(sheet: Sheet) -> Sheet:

@@ -252,12 +252,14 @@ def test_an_evaluation_that_looks_back_starts_nothing_over(tmp_path: Path) -> No
     assert run.notes == ()
 
 
-def test_of_several_logs_none_is_cut(tmp_path: Path) -> None:
+def test_of_several_logs_one_that_starts_over_is_cut_and_its_later_part_believed(
+    tmp_path: Path,
+) -> None:
     write_jsonl(tmp_path / "a.jsonl", [*losses(1.0, 2.0), *losses(3.0, 4.0)])
     write_jsonl(tmp_path / "b.jsonl", [{"step": 1, "reward": 1.0}])
     run = only(tmp_path)
     assert column(run, "loss_total") == {1: 3.0, 2: 4.0}
-    assert "a.jsonl: resumed at 1 after 2" in told(run)
+    assert "a.jsonl: starts over 1 times" in told(run)
 
 
 @pytest.mark.parametrize("step", [2**53, 10**19, 1e300, -(2**63) - 1025])
@@ -1513,3 +1515,139 @@ def test_runs_that_a_file_names_are_told_apart(tmp_path: Path) -> None:
         ["kl_unknown"],
         ["kl_unknown"],
     ]
+
+
+def by_field(path: Path, *parts: tuple[Mapping[str, object], Sequence[float]]) -> list[Run]:
+    rows = [
+        {"step": step, "loss": value, "reward": -value, **fields}
+        for fields, values in parts
+        for step, value in enumerate(values, start=1)
+    ]
+    log = write_jsonl(path / "log.jsonl", sorted(rows, key=lambda row: row["step"]))
+    return list(read_runs(log))
+
+
+@pytest.mark.parametrize(
+    ("field", "one", "other"),
+    [
+        pytest.param("run", "A", "B", id="a name"),
+        pytest.param("run_id", 1, 2, id="a number"),
+        pytest.param("seed", 42, 43, id="a seed"),
+    ],
+)
+def test_rows_that_name_their_run_are_of_several_runs(
+    tmp_path: Path, field: str, one: object, other: object
+) -> None:
+    runs = by_field(tmp_path, ({field: one}, [1.0, 2.0, 3.0]), ({field: other}, [7.0, 8.0, 9.0]))
+    assert [run.name for run in runs] == [f"log.jsonl#{field}={name}" for name in (one, other)]
+    assert [column(run, "loss_total")[1] for run in runs] == [1.0, 7.0]
+
+
+def test_rows_without_a_name_beside_named_ones_are_a_run_too(tmp_path: Path) -> None:
+    named = ({"run": "A"}, [1.0, 2.0, 3.0]), ({"run": "B"}, [4.0, 5.0, 6.0])
+    runs = by_field(tmp_path, *named, ({}, [7.0, 8.0, 9.0]))
+    assert [run.name.partition("#")[2] for run in runs] == ["run=A", "run=B", "without a name"]
+    assert sum(run.observations.collect().height for run in runs) == 18
+
+
+def test_a_seed_that_is_new_at_a_resume_is_no_other_run(tmp_path: Path) -> None:
+    rows = [{"step": step, "seed": 42 + step // 4, "loss": 1.0} for step in range(1, 8)]
+    assert only(write_jsonl(tmp_path / "log.jsonl", rows)).logged_steps == 7
+
+
+@pytest.mark.parametrize("said", ["eval", "Test", "val_unseen", "test_ood", "heldout"])
+def test_rows_that_say_that_they_are_evaluations_stay_out_of_the_curve(
+    tmp_path: Path, said: str
+) -> None:
+    rows = [
+        {"step": step, "split": split, "loss": loss}
+        for step in (1, 2, 3)
+        for split, loss in (("train", 0.5), (said, 9.0))
+    ]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "loss_total") == {1: 0.5, 2: 0.5, 3: 0.5}
+    assert column(run, "eval_loss_total") == {1: 9.0, 2: 9.0, 3: 9.0}
+
+
+@pytest.mark.parametrize(
+    "name", ["eval.jsonl", "val_metrics.jsonl", "test.jsonl", "validation/log.jsonl"]
+)
+def test_files_that_are_called_evaluations_stay_out_of_the_curve(tmp_path: Path, name: str) -> None:
+    write_jsonl(tmp_path / "metrics.jsonl", losses(0.5, 0.25, 0.125))
+    write_jsonl(tmp_path / name, losses(9.0, 8.0, 7.0))
+    run = only(tmp_path)
+    assert column(run, "loss_total") == {1: 0.5, 2: 0.25, 3: 0.125}
+    assert column(run, "eval_loss_total") == {1: 9.0, 2: 8.0, 3: 7.0}
+
+
+# Several runs side by side
+
+
+def curve(start: float, count: int = 10, first: int = 1) -> list[dict[str, Any]]:
+    return [
+        {"step": first + n, "loss": start + n / 7, "reward": start * n, "kl": start / (n + 1)}
+        for n in range(count)
+    ]
+
+
+def test_logs_that_begin_together_and_agree_nowhere_are_runs_of_their_own(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "exp_a.jsonl", curve(1.0))
+    write_jsonl(tmp_path / "exp_b.jsonl", curve(2.0))
+    runs = read_runs(tmp_path)
+    assert sorted(run.name.partition("#")[2] for run in runs) == ["exp_a.jsonl", "exp_b.jsonl"]
+    assert {column(run, "loss_total")[1] for run in runs} == {1.0, 2.0}
+    assert all(run.conflicts == () for run in runs)
+
+
+def test_the_state_of_an_earlier_run_does_not_win_over_the_run_that_follows(tmp_path: Path) -> None:
+    write_state(tmp_path / "checkpoint-50", curve(1.0, 50), global_step=50)
+    write_state(tmp_path, curve(2.0, 25), global_step=25)
+    runs = {run.name.partition("#")[2]: run for run in read_runs(tmp_path)}
+    assert column(runs["trainer_state.json"], "loss_total")[1] == 2.0
+    assert column(runs["checkpoint-50/trainer_state.json"], "loss_total")[50] == 8.0
+
+
+def test_what_a_resumed_run_logged_elsewhere_is_the_same_run_and_wins(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "z_first.jsonl", curve(1.0, 40))
+    write_jsonl(tmp_path / "resume_1.jsonl", curve(3.0, 20, first=31))
+    write_jsonl(tmp_path / "resume_2.jsonl", curve(5.0, 30, first=31))
+    run = only(tmp_path)
+    assert (run.first_step, run.last_step) == (1, 60)
+    assert column(run, "loss_total")[31] == 5.0
+
+
+def test_a_log_that_was_rounded_is_of_the_same_run(tmp_path: Path) -> None:
+    rows = curve(1.234567)
+    write_state(tmp_path, rows)
+    rounded = [{key: round(value, 2) for key, value in row.items()} for row in rows]
+    write_jsonl(tmp_path / "metrics.jsonl", rounded)
+    assert only(tmp_path).conflicts == ()
+
+
+def test_a_log_beside_others_that_starts_over_hides_no_run(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "metrics.jsonl", [*curve(1.0), *curve(2.0)])
+    write_state(tmp_path, curve(2.0))
+    runs = read_runs(tmp_path)
+    assert {column(run, "loss_total")[1] for run in runs} == {1.0, 2.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "averaged"),
+    [
+        pytest.param(("log_rank0.jsonl", "log_rank1.jsonl"), True, id="ranks"),
+        pytest.param(("lora_rank8.jsonl", "lora_rank16.jsonl"), False, id="ranks of adapters"),
+    ],
+)
+def test_names_of_ranks(tmp_path: Path, names: Sequence[str], averaged: bool) -> None:
+    for name, start in zip(names, (1.0, 2.0), strict=True):
+        write_jsonl(tmp_path / name, curve(start))
+    assert len(read_runs(tmp_path)) == (1 if averaged else 2)
+
+
+# What is absurd
+
+
+def test_absurd_epochs_and_intervals_are_borne(tmp_path: Path) -> None:
+    write_state(tmp_path, [{"step": 1, "epoch": 0.5, "loss": 1.0}], logging_steps=2**62)
+    write_jsonl(tmp_path / "log.jsonl", [{"epoch": 1e300, "loss": 2.0}, {"epoch": 5, "loss": 3.0}])
+    assert read_runs(tmp_path)

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,11 +42,16 @@ PROGRESS_KEYS = ("global_step/max_steps", "iteration", "current_steps")
 SPLIT_KEYS = ("split", "phase", "mode", "stage", "subset", "partition")
 """Keys whose text says whether a row was trained or evaluated."""
 
-EVALUATIONS = frozenset(("eval", "val", "valid", "validation", "evaluation", "test", "dev"))
-"""What an evaluation is called."""
+EVALUATIONS = frozenset(
+    {
+        *("eval", "evaluate", "evaluation", "val", "valid", "validation", "validate"),
+        *("test", "dev", "heldout", "holdout", "ood", "unseen", "benchmark"),
+    }
+)
+"""Words by which an evaluation is called."""
 
 RUN_KEYS = ("run", "run_name", "run_id", "exp", "exp_name", "experiment", "experiment_name", "seed")
-"""Keys whose text, or whose seed, says which of several runs logged a row."""
+"""Keys that say which of several runs logged a row; the run is called ``key=value``."""
 
 RANK_KEYS = ("rank", "local_rank", "process_index")
 """Keys that say which process of several logged a row."""
@@ -198,8 +204,8 @@ def row(record: Mapping[str, object], line: int | None, refused: Counter[str]) -
         values={key: column[0] for _, table in made.tables for key, column in table.items()},
         step=made.steps[0],
         epoch=made.epochs[0],
-        split="eval" if made.evals[0] else "train",
-        rank=made.ranks[0],
+        split="eval" if any(made.evals) else "train",
+        rank=made.ranks[0] if made.ranks else None,
         line=line,
         others=tuple(sorted(made.others)),
         run=made.runs[0] if made.runs else None,
@@ -210,21 +216,26 @@ def rows(
     lines: Sequence[int | None], records: Sequence[Mapping[str, object]], refused: Counter[str]
 ) -> Rows:
     """Make rows of many logged records, each with its line, as ``row`` does of one."""
-    if any(_SAID & record.keys() for record in records):
-        return _said(lines, records, refused)
-    return _rows(lines, records, refused)
+    return _rows(lines, records, refused, asked=False)
 
 
 def _rows(
-    lines: Sequence[int | None], records: Sequence[Mapping[str, object]], refused: Counter[str]
+    lines: Sequence[int | None],
+    records: Sequence[Mapping[str, object]],
+    refused: Counter[str],
+    *,
+    asked: bool,
 ) -> Rows:
+    """Make rows; ``asked``: whether it is known what the records say of their split and run."""
     block = _Block(len(records), refused)
     shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, record in enumerate(records):
         shapes[tuple(record)].append(place)
+    if not asked and any(not _SAID.isdisjoint(shape) for shape in shapes):
+        return _said(lines, records, refused)
     for shape, places in shapes.items():
         held = records if len(shapes) == 1 else [records[place] for place in places]
-        columns = list(zip(*(record.values() for record in held), strict=True))
+        columns = list(zip(*map(_values, held), strict=True))
         kinds = [set(map(type, column)) for column in columns]
         if not any(dict in kind for kind in kinds):
             block.add(shape, places, columns, kinds)
@@ -238,14 +249,23 @@ def _rows(
             kinds = [set(map(type, column)) for column in columns]
             block.add(keys, [place for place, _ in found], columns, kinds)
     return Rows(
-        steps=list(map(whole, block.first(STEP_KEYS))),
+        steps=_whole_steps(block.first(STEP_KEYS)),
         epochs=block.first(EPOCH_KEYS),
-        ranks=list(map(whole, block.first(RANK_KEYS))) if block.ranked else [None] * len(records),
+        ranks=_whole_steps(block.first(RANK_KEYS)) if block.ranked else (),
         lines=lines,
         evals=block.evaluations(),
         tables=block.tables,
         others=frozenset(block.others),
     )
+
+
+_values = methodcaller("values")
+
+
+def _whole_steps(steps: Sequence[float | None]) -> Sequence[int | None]:
+    if set(map(type, steps)) == _WHOLE and max(map(abs, steps)) < LARGEST_STEP:  # type: ignore[arg-type]
+        return steps  # type: ignore[return-value]
+    return list(map(whole, steps))
 
 
 def _said(
@@ -261,12 +281,14 @@ def _said(
     said: set[str] = set()
     for record in records:
         told = [key for key in _SAID if key in record and _says(key, record[key])]
-        run = next((f"{key} {record[key]}" for key in RUN_KEYS if key in told), None)
+        run = next((f"{key}={record[key]}" for key in RUN_KEYS if key in told), None)
         evaluates = any(
-            str(record[key]).strip().lower() in EVALUATIONS for key in SPLIT_KEYS if key in told
+            not EVALUATIONS.isdisjoint(re.split(r"[^a-z]+", str(record[key]).lower()))
+            for key in SPLIT_KEYS
+            if key in told
         )
         said.update(told)
-        runs.append(None if run is None else clean(run.removeprefix("run ")))
+        runs.append(None if run is None else clean(run))
         plain.append(
             {
                 f"eval_{key}" if evaluates and _measures(key) else key: value
@@ -274,12 +296,12 @@ def _said(
                 if key not in told
             }
         )
-    made = _rows(lines, plain, refused)
+    made = _rows(lines, plain, refused, asked=True)
     return replace(made, runs=runs, others=made.others | said)
 
 
 def _says(key: str, value: object) -> bool:
-    return isinstance(value, str) or (key == "seed" and type(value) is int)
+    return isinstance(value, str) or (key in RUN_KEYS and type(value) is int)
 
 
 def _measures(key: str) -> bool:
@@ -345,7 +367,7 @@ class _Block:
         return found
 
     def evaluations(self) -> list[bool]:
-        """Say of each record whether it has metrics, and all of them of an evaluation."""
+        """Say of each record whether all its metrics are of an evaluation; empty where none is."""
         found = [False] * self.count
         train: list[Sequence[int]] = []
         for at, table in self.tables:
@@ -356,7 +378,7 @@ class _Block:
                 found[place] = True
         for place in chain.from_iterable(train) if any(found) else ():
             found[place] = False
-        return found
+        return found if any(found) else []
 
     def _numbers(
         self, name: str, places: list[int], column: Sequence[object], kind: set[type]
@@ -486,4 +508,4 @@ def cut(name: str, error: ValueError, count: int) -> Note:
     """Return the note of a JSON file that could not be parsed to its end."""
     if count:
         return Note(name, f"is cut or damaged; {count} records before that were read", left_out=1)
-    return Note(name, f"no valid JSON ({error}); nothing was read", left_out=1)
+    return Note(name, f"no valid JSON ({error}); nothing was read", left_out=1, unread=True)

@@ -68,8 +68,8 @@ def single(block: Rows) -> list[Row]:
             values=values[place],
             step=block.steps[place],
             epoch=block.epochs[place],
-            split="eval" if block.evals[place] else "train",
-            rank=block.ranks[place],
+            split="eval" if block.evals and block.evals[place] else "train",
+            rank=block.ranks[place] if block.ranks else None,
             line=block.lines[place],
         )
         for place in range(len(values))
