@@ -615,8 +615,11 @@ def _understood(copy: Path) -> Path:
     from rlhfdoctor.claims import claim
 
     with copy.open("rb") as file:
-        state = b'"log_history"' in file.read(2**20)
+        head = file.read(2**20)
+    state, events = b'"log_history"' in head, b"brain.Event:" in head[:64]
     for name in ("stdin-trainer_state.json",) if state else STDIN:
+        if "tfevents" in name and not events:
+            continue
         copy = copy.rename(copy.with_name(name))
         found = claim(copy)
         if found is not None and found.reader is not None:

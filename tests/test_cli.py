@@ -302,6 +302,16 @@ def test_standard_input_is_read_as_what_it_is(
     assert "loss_total" in {column["name"] for column in found["columns"]}
 
 
+@pytest.mark.parametrize("text", [b"", b'{"a"', b"\x00\x01\x02 nothing", b"dear diary"])
+def test_standard_input_that_nobody_understands_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: bytes
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    code, _, err = cli(capsys, "diagnose", "-")
+    assert code == 2
+    assert_error_lines(err)
+
+
 # rollback
 
 
