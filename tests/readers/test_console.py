@@ -478,7 +478,7 @@ In step 3 the reward: 5 and the loss: 6 were close.
 | Metric | Healthy | Warning |
 |--------|---------|---------|
 | reward | 0.5 | 0.1 |
-transformers                      4.47.1
+transformers                      4.46.3
 trl                               0.12.0
 3.2 Rewards ............ 14
 $ python eval.py --model x --limit 10
