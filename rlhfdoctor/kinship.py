@@ -17,7 +17,8 @@ from statistics import median
 
 import polars as pl
 
-from rlhfdoctor.sheets import Sheet, bare, split_of
+from rlhfdoctor.readers._json import split_of
+from rlhfdoctor.sheets import Sheet, bare
 
 SAME = 1e-6
 """Relative difference up to which two records of one number are the same (float32 rounding)."""
@@ -199,7 +200,7 @@ class _Curves:
 
 
 def _curves(sheet: Sheet) -> _Curves:
-    trained = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
+    trained = sheet.training["step"]
     if not trained.len():
         return _Curves(None, 0, 0, False, {})
     steps = trained.unique().sort().head(MOST_STEPS)
@@ -322,7 +323,7 @@ def _lags(sheet: Sheet, lender: Sheet, keys: Sequence[str]) -> bool:
 
 
 def _begins(sheet: Sheet) -> int | None:
-    steps = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
+    steps = sheet.training["step"]
     return int(steps[0]) if steps.len() else None
 
 

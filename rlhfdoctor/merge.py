@@ -18,7 +18,8 @@ from rlhfdoctor.dialects import Derived, Dialect, Key, choose
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.kinship import by_step, coarseness, same
 from rlhfdoctor.model import Column, Conflict, Location, Note, Seam, Setting
-from rlhfdoctor.sheets import Sheet, bare, split_of
+from rlhfdoctor.readers._json import split_of
+from rlhfdoctor.sheets import Sheet, bare
 from rlhfdoctor.vocabulary import METRICS
 
 MOST_PARTS = 200
@@ -362,7 +363,7 @@ def beyond(tables: Sequence[Table], metrics: pl.DataFrame) -> Iterator[Note]:
     """Yield where a log goes on behind the last step at which any known metric was logged."""
     last = int(metrics["step"][-1]) if metrics.height else None
     for table in tables:
-        index = table.log.sheet.index.filter(~pl.col("evaluation"))
+        index = table.log.sheet.training
         count = index.filter(pl.col("step") > last).height if last is not None else 0
         if count:
             told = f"goes on for {count} rows behind step {last} without a key of known meaning"
@@ -476,7 +477,7 @@ def seams(tables: Sequence[Table]) -> Iterator[Seam]:
     """Yield where a log goes back to an earlier step: the run was resumed; once for each place."""
     told: set[tuple[int, int]] = set()
     for table in tables:
-        index = table.log.sheet.index.filter(~pl.col("evaluation")).drop_nulls("step")
+        index = table.log.sheet.training
         places = index.select("step", "segment", "line", before=pl.col("step").shift())
         for step, line, before in (
             places.filter(pl.col("segment").diff() > 0).select("step", "line", "before").iter_rows()

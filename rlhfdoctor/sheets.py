@@ -15,6 +15,7 @@ from itertools import pairwise
 import polars as pl
 
 from rlhfdoctor.model import Row, Rows
+from rlhfdoctor.readers._json import LARGEST_STEP, split_of
 
 INDEX: dict[str, type[pl.DataType]] = {
     "step": pl.Int64,
@@ -25,9 +26,6 @@ INDEX: dict[str, type[pl.DataType]] = {
     "wall_time": pl.Float64,
 }
 """Columns of ``Sheet.index``, besides ``evaluation`` (whether all of a row is one) and ``run``."""
-
-LARGEST = 2**53
-"""Steps from here on are no steps; a float cannot count them."""
 
 MOST_KEYS = 100_000
 """Keys that one file may open; no trainer logs a hundredth of it."""
@@ -54,6 +52,11 @@ class Sheet:
     def trained(self) -> list[bool]:
         """Of each row, whether it is one of training."""
         return (~self.index["evaluation"]).to_list()
+
+    @property
+    def training(self) -> pl.DataFrame:
+        """The index of the rows of training that carry a step."""
+        return self.index.filter(~pl.col("evaluation")).drop_nulls("step")
 
     def column(self, key: str) -> pl.Series:
         """Return one value a row, null where the key was not logged."""
@@ -179,11 +182,6 @@ class Builder:
         found.extend(values)
 
 
-def split_of(key: str) -> str:
-    """Return "eval" for a key of an evaluation, "train" for any other."""
-    return "eval" if key.startswith(("eval_", "eval/")) else "train"
-
-
 def bare(key: str) -> str:
     """Return a key without the prefixes of trackers and evaluations."""
     return key[5:] if split_of(key) == "eval" else key.removeprefix("train/")
@@ -200,7 +198,7 @@ def numbered(sheet: Sheet, interval: int = 1) -> Sheet:
     """
     steps, step = [], 0
     first = last = None
-    interval = min(interval, LARGEST // max(len(sheet), 1))
+    interval = min(interval, LARGEST_STEP // max(len(sheet), 1))
     evaluations_alone = not any(sheet.trained)
     for trained, epoch in zip(sheet.trained, sheet.index["epoch"].to_list(), strict=True):
         if trained and epoch is not None:
@@ -233,7 +231,7 @@ def counted_on(sheet: Sheet, period: float | None = None) -> tuple[Sheet, int]:
                 told = period is not None and last[0] <= period < 2 * last[0] + 1
                 beyond = pace if step == 0 else 0
                 length = int(period) if told and period is not None else last[0] + beyond
-                shift, times = min(shift + length, LARGEST), times + 1
+                shift, times = min(shift + length, LARGEST_STEP), times + 1
             elif last and step > last[0]:
                 pace = step - last[0]
             last = (step, epoch or 0.0)
@@ -246,14 +244,14 @@ def placed_by_epoch(sheet: Sheet, other: Sheet, interval: int) -> Sheet | None:
 
     An epoch is printed with two digits: half a digit must be less than half a logging interval.
     """
-    pairs = other.index.filter(~pl.col("evaluation")).select("step", "epoch").drop_nulls()
+    pairs = other.training.select("step", "epoch").drop_nulls()
     pairs = pairs.filter(pl.col("epoch") > 0)
     if not pairs.height or sheet.index["epoch"].null_count():
         return None
     step, epoch = pairs.row(-1)
     pace = step / epoch
     exact = sheet.index["epoch"] * pace / interval
-    counted = bool(exact.is_finite().all()) and bool((exact.abs() * interval < LARGEST).all())
+    counted = bool(exact.is_finite().all()) and bool((exact.abs() * interval < LARGEST_STEP).all())
     if not math.isfinite(pace) or 0.005 * pace >= interval / 2 or not counted:
         return None
     return sheet.with_index(step=(exact.round() * interval).cast(pl.Int64).to_list())
@@ -337,5 +335,4 @@ def segmented(sheet: Sheet) -> Sheet:
 
 def _rising(sheet: Sheet) -> bool:
     """Say whether the training step never goes back."""
-    steps = sheet.index.filter(~pl.col("evaluation"))["step"].drop_nulls()
-    return steps.is_sorted()
+    return sheet.training["step"].is_sorted()

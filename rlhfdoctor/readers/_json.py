@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import orjson
 
-from rlhfdoctor.model import Note, Row, Rows
+from rlhfdoctor.model import Note, Row, Rows, Split
 from rlhfdoctor.readers._open import fault_of, opened
 
 STEP_KEYS = (
@@ -182,6 +182,11 @@ def whole(value: float | None) -> int | None:
     return int(value)
 
 
+def split_of(key: str) -> Split:
+    """Return "eval" for a key of an evaluation, "train" for any other."""
+    return "eval" if key.startswith(("eval_", "eval/")) else "train"
+
+
 def flatten(
     record: Mapping[str, object], prefix: str = "", depth: int = 0
 ) -> Iterator[tuple[str, object]]:
@@ -305,7 +310,7 @@ def _says(key: str, value: object) -> bool:
 
 
 def _measures(key: str) -> bool:
-    return key not in _COUNTERS and not key.startswith(("eval_", "eval/"))
+    return key not in _COUNTERS and split_of(key) == "train"
 
 
 def _leaves(record: Mapping[str, object]) -> dict[str, object]:
@@ -371,7 +376,7 @@ class _Block:
         found = [False] * self.count
         train: list[Sequence[int]] = []
         for at, table in self.tables:
-            if not all(key.startswith(("eval_", "eval/")) for key in table):
+            if any(split_of(key) == "train" for key in table):
                 train.append(at)
                 continue
             for place in at:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rlhfdoctor.model import Row
-from rlhfdoctor.readers._json import EPOCH_KEYS, STEP_KEYS, row
+from rlhfdoctor.readers._json import EPOCH_KEYS, STEP_KEYS, row, split_of
 
 _CONTEXT = frozenset((*STEP_KEYS, *EPOCH_KEYS))
 """Tags that say when a row was logged; they belong to the row that was written before them."""
@@ -53,7 +53,7 @@ def rows(logged: Iterable[Scalar]) -> Iterator[Row]:
         last[tag] = step
         of_eval = evaluation.get(tag)
         if of_eval is None:
-            of_eval = evaluation[tag] = tag.startswith(("eval/", "eval_"))
+            of_eval = evaluation[tag] = split_of(tag) == "eval"
         current = part, step, nth, of_eval
         group = groups.get(current)
         if group is None:

@@ -21,6 +21,7 @@ from rlhfdoctor.readers._json import (
     number,
     refusals,
     row,
+    split_of,
     whole,
 )
 from rlhfdoctor.readers._open import bare, fault_of, opened
@@ -261,7 +262,7 @@ def _tensorboard(path: Path, lowered: Sequence[str], lines: Lines, english: bool
         yield Row(
             values={tag: found[value] or 0.0},
             step=whole(found[step]),
-            split="eval" if tag.startswith(("eval_", "eval/")) else "train",
+            split=split_of(tag),
             line=line,
             wall_time=found[wall],
         )
