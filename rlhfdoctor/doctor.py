@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from rlhfdoctor import scores, tree
-from rlhfdoctor.measures import batches, ladders, logged, track
+from rlhfdoctor.measures import batches, ladders, logged, prefers, track
 from rlhfdoctor.model import (
     SEVERITIES,
     Cause,
@@ -174,7 +174,7 @@ def _unanswered(
             missing.append("non-finite values (NUM001)")
         if not looked & {*UPDATE_RULES} and not _found("CKP006", findings):
             missing.append("weight updates (UPD001)")
-        if _is_preference(run):
+        if prefers(run):
             if "loss_total" not in run.columns or not looked & set(PREFERENCE_RULES):
                 missing.append("loss and chosen log-probability, margins or accuracy (DPO001)")
         elif not looked & set(DISTANCE_RULES):
@@ -208,15 +208,6 @@ def _found(code: str, findings: Sequence[Finding]) -> bool:
 
 MOST_LOST = 0.02
 """Share of a log's rows that may be lost without a healthy verdict being lost with them."""
-
-PREFERENCE = ("DPO", "IPO", "KTO", "ORPO", "CPO", "SimPO", "BCO")
-"""Algorithms that learn from preferences, without samples of their own."""
-
-
-def _is_preference(run: Run) -> bool:
-    return run.algorithm in PREFERENCE or (
-        run.algorithm == "unknown" and "dpo_margin" in run.columns
-    )
 
 
 def _verdict(findings: Sequence[Finding], unanswered: Sequence[str]) -> Verdict:

@@ -42,6 +42,9 @@ SIGNS = (
 
 _NUMBERS = re.compile(r"\d+")
 
+PREFERENCE = ("DPO", "IPO", "KTO", "ORPO", "CPO", "SimPO", "BCO")
+"""Algorithms that learn from preferences, without samples of their own."""
+
 TRENDS = ("loss_total", "reward_raw_mean", "entropy", "entropy_unknown", "response_length_mean")
 """Metrics whose trend shows updates where nothing else does."""
 
@@ -109,6 +112,13 @@ def log_fingerprint(run: Run) -> str | None:
     )
     lines = sorted({f"{step} {key} {value:.5g}" for step, key, value in told.iter_rows()})
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else None
+
+
+def prefers(run: Run) -> bool:
+    """Say whether a run learns from preference pairs, without samples of its own."""
+    return run.algorithm in PREFERENCE or (
+        run.algorithm == "unknown" and "dpo_margin" in run.columns
+    )
 
 
 def finite_rows(run: Run, metric: str) -> int:

@@ -4,6 +4,7 @@ import re
 import string
 from dataclasses import fields, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.builders import FIXTURES, HEALTHY, RUNS, began, run_of, scanned, scor
 
 RULES = [pytest.param(rule, id=f"{rule.code} {rule.name}") for rule in rules()]
 SICK = sorted({*RUNS} - {*HEALTHY})
+HERE = Path(__file__).parent
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {rule.code: {*rule.needs, *rule.any_of} & set(METRICS) for rule in rules()}
 """The columns of the log that each rule needs."""
@@ -36,6 +38,11 @@ def fixture(name: str) -> tuple[Run, ...]:
 
 def judged(rule: Rule, run: Run) -> list[Finding] | Skip:
     return rule.outcome(run, limits_of(rule, {}))
+
+
+def modules() -> list[str]:
+    """The names of the rules' test files, as modules."""
+    return sorted(f"tests.rules.{path.stem}" for path in (HERE / "rules").glob("test_*.py"))
 
 
 def module_of(rule: Rule) -> str:
@@ -61,7 +68,10 @@ def logged_until(rows: int, more: int, every: int = 1) -> Run:
 
 @cache
 def findings_of_sick_runs() -> tuple[Finding, ...]:
-    """Findings of the fixtures, and of illnesses that none of them has."""
+    """Findings of the fixtures, and of illnesses that none of them has.
+
+    A rule's test file may name runs with its illness in ``SICK``.
+    """
     apart = run_of(kl_ref_token=[0.5] * 12, log_offset=1)
     stuck = run_of(loss_total=[math.log(2)] * 12, dpo_margin=[0.0] * 12)
     broken = run_of(loss_total=[1.0] * 10 + [NAN] * 10)
@@ -82,6 +92,7 @@ def findings_of_sick_runs() -> tuple[Finding, ...]:
     torn = replace(torn, conflicts=(other,), seams=(Seam(4, 3, place),))
     runs += [moved, anew, wrong, still, torn]
     found: list[Finding] = []
+    runs += [run for name in modules() for run in getattr(import_module(name), "SICK", ())]
     for run in (*runs, apart, stuck, broken, run_of(scans=weights), run_of(scans=untrained)):
         for rule in rules():
             outcome = judged(rule, run)
@@ -105,14 +116,14 @@ def test_no_two_rules_share_a_code_or_a_name() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_is_named_after_its_module_and_has_a_test_file(rule: Rule) -> None:
     assert rule.name == module_of(rule)
-    path = Path(__file__).parent / "rules" / f"test_{module_of(rule)}.py"
+    path = HERE / "rules" / f"test_{module_of(rule)}.py"
     assert path.is_file()
     assert f'"{rule.code}"' in path.read_text(encoding="utf-8")
 
 
 def test_every_test_file_of_a_rule_has_its_rule() -> None:
     known = {f"test_{module_of(rule)}.py" for rule in rules()}
-    assert {path.name for path in (Path(__file__).parent / "rules").glob("test_*.py")} == known
+    assert {name.rpartition(".")[2] + ".py" for name in modules()} == known
 
 
 @pytest.mark.parametrize("rule", RULES)
