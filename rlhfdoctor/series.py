@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import fmean, median
+from typing import NamedTuple
 
 from rlhfdoctor.model import Onset
 
@@ -126,19 +127,26 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
 def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: int) -> Onset:
     """Date the beginning of what an alarm saw, with the interval that the rows allow.
 
-    ``first`` is the index of the alarm's first row; the alarm rings ``patience`` rows later. Two
-    straight lines that meet (a hinge, both slopes free) are fitted to the raw values from the
-    first row to the row where 90 % of the change is done; the change is read 2 x ``patience``
-    rows after the alarm, so that neither a plateau nor a second jump bends the lines. The
-    interval holds every break whose squared error exceeds the best one's by at most 3.84 sigma^2.
-    No answer is later than the alarm itself. Where nothing can be fitted, or the best break is one
-    that slows the change down (it was under way from the start), the answer is the row after the
-    last one that had done less than a quarter of the change, and the interval begins with the log.
+    ``first`` is the index of the alarm's first row; the alarm rings ``patience`` rows later. Three
+    shapes are fitted to the raw values from the first row on. A jump (``jump``) is dated at its
+    first row, after the row before. A ramp is two straight lines that meet (``hinge``, both slopes
+    free), up to the row where 90 % of the change is done; the change is read 2 x ``patience`` rows
+    after the alarm, so that neither a plateau nor a second jump bends the lines. An exponential is
+    the same in logarithms, and speaks where that is likelier: lines see it only once it is steep.
+    The interval holds every break whose squared error exceeds the best one's by at most 3.84
+    sigma^2. No answer is later than the alarm itself. Where nothing can be fitted, or the best
+    break is one that slows the change down (it was under way from the start), the answer is the row
+    after the last one that had done less than a quarter of the change, and the interval begins with
+    the log.
+
+    Single rows before the alarm that stand out from both neighbours and come back are no beginning;
+    they take their neighbours' mean.
 
     A fit over the whole series, CUSUM, and the alarm's first row all date worse: a second jump
     long after the first pulls the first away, CUSUM fires on healthy drift, and an alarm is late
     by construction.
     """
+    values = _without_spikes(values, first)
     window = values[: first + 3 * patience]
     done = start_level(window) + 0.9 * (end_level(window) - start_level(window))
     rising = end_level(window) >= start_level(window)
@@ -150,7 +158,15 @@ def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: i
         ),
         len(window) - 1,
     )
-    fitted = _hinge(steps[: end + 1], values[: end + 1], rising=rising)
+    last = first + patience - 1
+    leap = jump(window[: end + 1 + patience])
+    if leap is not None:
+        best, low, high = (min(index, last) for index in leap)
+        return Onset(steps[best], min(steps[low - 1] + 1, steps[best]), steps[high])
+    xs, ys = steps[: end + 1], values[: end + 1]
+    lines = hinge(xs, ys, rising=rising)
+    grows = rising if ys[0] > 0.0 else not rising
+    fitted = (exponential(xs, ys, lines) if grows else None) or lines
     if fitted is None:
         quarter = start_level(window) + 0.25 * (end_level(window) - start_level(window))
         still = [
@@ -159,12 +175,108 @@ def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: i
             if (values[index] < quarter if rising else values[index] > quarter)
         ]
         return Onset(step=steps[still[-1] + 1 if still else 0], low=steps[0], high=steps[first])
-    best, low, high = (min(index, first + patience - 1) for index in fitted)
+    best, low, high = (min(index, last) for index in (fitted.best, fitted.low, fitted.high))
     return Onset(step=steps[best], low=steps[low], high=steps[high])
 
 
-def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int, int, int] | None:
-    """Fit y = a + b x + c max(0, x - x_k) for each k; return (best, lowest, highest) index k.
+SPIKE = 6.0
+"""Noise by which a single row must stand out from both neighbours to be a spike."""
+
+ABRUPT = 0.25
+"""Share of a jump that the row before it may have done, and the first row of it may still lack."""
+
+LIKELIER = 3.0
+"""Log-likelihood by which an exponential must beat two lines; 3 is a factor of 20."""
+
+
+def _without_spikes(values: Sequence[float], first: int) -> list[float]:
+    """Return the values with each spike before index ``first`` replaced by its neighbours' mean."""
+    calm = list(values)
+    least = SPIKE * noise(values[:first]) if first > 2 else math.inf
+    for index in range(1, first - 1):
+        before, value, after = values[index - 1 : index + 2]
+        if max(value - max(before, after), min(before, after) - value) > least > 0.0:
+            calm[index] = before / 2 + after / 2
+    return calm
+
+
+def jump(ys: Sequence[float]) -> tuple[int, int, int] | None:
+    """Fit one level and then another; return (best, lowest, highest) index of the second's first.
+
+    None where the change takes more than a row, or a value on either side lies nearer to the other
+    level: what comes and goes, a ramp, a change that goes on.
+    """
+    count = len(ys)
+    if count < 4:
+        return None
+    ys, _ = _scaled(ys)
+    centre = fmean(ys)
+    y = [value - centre for value in ys]
+    total = math.fsum(value * value for value in y)
+    if total <= 0.0 or not math.isfinite(total):
+        return None
+    errors: dict[int, float] = {}
+    left = 0.0
+    for k in range(1, count):
+        left += y[k - 1]
+        errors[k] = max(total - left * left * count / (k * (count - k)), 0.0)
+    best = min(errors, key=lambda k: (errors[k], k))
+    before, after = median(y[:best]), median(y[best:])
+    size = after - before
+    share = [(value - before) / size if size else 0.0 for value in y]
+    if not size or share[best - 1] > ABRUPT or share[best] < 1 - ABRUPT:
+        return None
+    strays = sum(value < 0.5 for value in share[best:]) + sum(value > 0.5 for value in share[:best])
+    if strays or any(abs(value) > 1 + 2 * ABRUPT for value in share[best:]):
+        return None
+    sigma2 = errors[best] / max(count - 3, 1)
+    allowed = [k for k, error in errors.items() if error - errors[best] <= CHI2_95 * sigma2]
+    return best, min(allowed), max(allowed)
+
+
+def exponential(xs: Sequence[int], ys: Sequence[float], lines: Bend | None) -> Bend | None:
+    """Fit a hinge to the logarithms; None where the two ``lines`` through the values are as likely.
+
+    Both are held to the logarithms, so that noise in proportion to the value favours neither.
+    Values that are all negative grow downwards.
+    """
+    sign = 1.0 if ys[0] > 0.0 else -1.0
+    sizes = [sign * value for value in ys]
+    if min(sizes) <= 0.0:
+        return None
+    logs = [math.log(value) for value in sizes]
+    grown = hinge(xs, logs, rising=True)
+    if grown is None or lines is None:
+        return grown
+    least = math.log(min(sizes))
+    drawn = [math.log(sign * y) if sign * y > 0.0 else least for y in lines.through(xs)]
+    missed = math.fsum((a - b) ** 2 for a, b in zip(drawn, logs, strict=True))
+    likelier = missed > grown.error * math.exp(2 * LIKELIER / len(ys))
+    return grown if likelier else None
+
+
+class Bend(NamedTuple):
+    """Two lines: index of the break, of the earliest and the latest allowed, squared error.
+
+    level, slope, bend: y at the break, its slope before, and what the slope gains there.
+    """
+
+    best: int
+    low: int
+    high: int
+    error: float
+    level: float
+    slope: float
+    bend: float
+
+    def through(self, xs: Sequence[int]) -> list[float]:
+        """Return the fitted values."""
+        at = xs[self.best]
+        return [self.level + self.slope * (x - at) + self.bend * max(0, x - at) for x in xs]
+
+
+def hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> Bend | None:
+    """Fit y = a + b x + c max(0, x - x_k) for each index k.
 
     Linear in the number of rows: the sums to the right of k are kept while k walks left.
     Returns None below six rows, for a straight line, and where the best break has c < 0 although
@@ -173,7 +285,7 @@ def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int
     count = len(xs)
     if count < 6:
         return None
-    ys, _ = _scaled(ys)
+    ys, magnitude = _scaled(ys)
     centre_x, centre_y = fmean(xs), fmean(ys)
     scale = max(abs(xs[-1] - centre_x), abs(xs[0] - centre_x)) or 1.0
     x = [(value - centre_x) / scale for value in xs]
@@ -186,7 +298,7 @@ def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int
     if total - sxy * sxy / sxx <= STRAIGHT * total:
         return None
     errors: dict[int, float] = {}
-    bends: dict[int, float] = {}
+    lines: dict[int, tuple[float, float, float]] = {}
     right_n = right_x = right_xx = right_y = right_xy = 0.0
     for k in range(count - 2, 0, -1):
         after = k + 1
@@ -208,15 +320,25 @@ def _hinge(xs: Sequence[int], ys: Sequence[float], *, rising: bool) -> tuple[int
         b = (sxy * hh - hy * xh) / determinant
         c = (hy * sxx - sxy * xh) / determinant
         errors[k] = max(total - b * sxy - c * hy, 0.0)
-        bends[k] = c
+        lines[k] = (b, c, h / count)
     if not errors:
         return None
     best = min(errors, key=lambda k: (errors[k], k))
-    if (bends[best] > 0.0) != rising:
+    b, c, h = lines[best]
+    if (c > 0.0) != rising:
         return None
     sigma2 = errors[best] / max(count - 4, 1)
     allowed = [k for k, error in errors.items() if error - errors[best] <= CHI2_95 * sigma2]
-    return best, min(allowed), max(allowed)
+    level = (centre_y + b * x[best] - c * h) * magnitude
+    return Bend(
+        best,
+        min(allowed),
+        max(allowed),
+        errors[best],
+        level,
+        b * magnitude / scale,
+        c * magnitude / scale,
+    )
 
 
 def _scaled(values: Sequence[float]) -> tuple[Sequence[float], float]:

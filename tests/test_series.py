@@ -12,7 +12,10 @@ from rlhfdoctor.series import (
     CHI2_95,
     correlation,
     end_level,
+    exponential,
     halves_differ,
+    hinge,
+    jump,
     mean_error,
     noise,
     onset,
@@ -257,27 +260,25 @@ def alarms(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
 
 @given(alarms())
 @settings(deadline=None, max_examples=120)
-def test_the_onset_is_the_least_squares_hinge(
+def test_an_onset_lies_in_its_interval_and_no_later_than_the_alarm(
     drawn: tuple[list[int], list[int], int, int],
 ) -> None:
     steps, values, first, patience = drawn
     found = onset(steps, [float(value) for value in values], first, patience)
-    assert found.low <= found.step <= found.high
+    assert steps[0] <= found.low <= found.step <= found.high
     assert found.step <= steps[first + patience - 1]
-    assert {found.low, found.step, found.high} <= set(steps)
+    assert {found.step, found.high} <= set(steps)
 
-    window = values[: first + 3 * patience]
-    start, stop = level(window[:5]), level(window[-5:])
-    rising = stop >= start
-    done = start + 0.9 * (stop - start)
-    reached = [
-        index
-        for index in range(first + 1, len(window))
-        if (window[index] >= done if rising else window[index] <= done)
-    ]
-    end = reached[0] if reached else len(window) - 1
-    xs, ys = steps[: end + 1], values[: end + 1]
-    fits = hinges(xs, ys) if len(xs) >= 6 and len(set(ys)) > 1 else {}
+
+@given(alarms())
+@settings(deadline=None, max_examples=120)
+def test_a_hinge_is_the_one_of_least_squares(
+    drawn: tuple[list[int], list[int], int, int],
+) -> None:
+    xs, ys, _, _ = drawn
+    rising = ys[-1] >= ys[0]
+    found = hinge(xs, [float(value) for value in ys], rising=rising)
+    fits = hinges(xs, ys) if len(set(ys)) > 1 else {}
     tiny = Fraction(1, 10**9)
     least = min((error for error, _ in fits.values()), default=Fraction())
     best = [k for k, (error, _) in fits.items() if error <= least + tiny]
@@ -285,24 +286,19 @@ def test_the_onset_is_the_least_squares_hinge(
     if len(signs) > 1 or (best and not signs):
         return  # rounding decides which of two equal breaks is taken
     if not best or False in signs:
-        quarter = start + 0.25 * (stop - start)
-        still = [
-            index
-            for index in range(first)
-            if (values[index] < quarter if rising else values[index] > quarter)
-        ]
-        assert found.step == steps[still[-1] + 1 if still else 0]
-        assert (found.low, found.high) == (steps[0], steps[first])
+        assert found is None
         return
-    latest = first + patience - 1
-    assert found.step in {steps[min(k, latest)] for k in best}
+    assert found is not None
+    assert found.best in best
+    assert found.error == pytest.approx(float(least), abs=1e-6)
+    residuals = [y - fit for y, fit in zip(ys, found.through(xs), strict=True)]
+    assert sum(value * value for value in residuals) == pytest.approx(found.error, abs=1e-6)
     bound = Fraction(CHI2_95) * least / max(len(xs) - 4, 1)
     sure = [k for k, (error, _) in fits.items() if error - least <= bound * (1 - tiny) - tiny]
     perhaps = [k for k, (error, _) in fits.items() if error - least <= bound * (1 + tiny) + tiny]
-    for k in sure:
-        assert found.low <= steps[min(k, latest)] <= found.high
-    assert found.low >= steps[min(*perhaps, latest)]
-    assert found.high <= steps[min(max(perhaps), latest)]
+    assert all(found.low <= k <= found.high for k in sure)
+    assert min(perhaps) <= found.low
+    assert found.high <= max(perhaps)
 
 
 @given(alarms())
@@ -322,16 +318,77 @@ def test_a_fall_is_dated_like_the_rise_that_mirrors_it(
 @pytest.mark.parametrize(
     ("values", "first", "step"),
     [
-        pytest.param([0.0] * 3 + [4.0] * 6, 3, 4, id="the row after the last quiet one"),
-        pytest.param([0.0] * 3 + [4.0] * 6, 2, 3, id="no later than the alarm"),
         pytest.param([4.0, 0.0, 0.0, 4.0] + [4.0] * 5, 0, 1, id="an alarm at the first row"),
-        pytest.param([0.0, 1.0, 0.0, 0.0, 4.0] + [4.0] * 4, 3, 4, id="a quarter before it"),
+        pytest.param([0.0, 1.0, 0.0, 2.0, 4.0] + [4.0] * 4, 3, 4, id="a quarter before it"),
     ],
 )
 def test_too_few_rows_for_a_fit(values: list[float], first: int, step: int, sign: float) -> None:
     steps = list(range(1, len(values) + 1))
     found = onset(steps, [sign * value for value in values], first, 2)
     assert (found.step, found.low, found.high) == (step, 1, first + 1)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])
+@pytest.mark.parametrize(
+    ("values", "low", "step"),
+    [
+        pytest.param([0.0] * 3 + [4.0] * 6, 31, 40, id="in nine rows"),
+        pytest.param([0.1, -0.1] * 10 + [4.0, 4.2] * 10, 201, 210, id="in noise"),
+        pytest.param([0.0] * 10 + [1.0] + [4.0] * 10, 111, 120, id="a quarter of it a row early"),
+        pytest.param([0.0] * 10 + [3.0] + [4.0] * 10, 101, 110, id="a quarter of it a row late"),
+    ],
+)
+def test_a_jump_is_dated_at_its_first_row(
+    values: list[float], low: int, step: int, sign: float
+) -> None:
+    steps = list(range(10, 10 * len(values) + 1, 10))
+    first = next(index for index, value in enumerate(values) if value > 2.0)
+    found = onset(steps, [sign * value for value in values], first, 5)
+    assert (found.low, found.step, found.high) == (low, step, step)
+
+
+def test_a_change_over_several_rows_is_no_jump() -> None:
+    assert jump([0.0] * 10 + [4.0] * 10) == (10, 10, 10)
+    assert jump([0.0] * 10 + [2.0] + [4.0] * 10) is None
+    assert jump([0.0] * 10 + [4.0] * 5 + [0.0] * 5) is None
+    assert jump([1.0] * 20) is None
+    assert jump([0.0, 4.0, 4.0]) is None
+    assert jump([0.0, 0.0, 4.0, 4.0]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["growing", "growing downwards"])
+@pytest.mark.parametrize("bend", [12, 20])
+def test_an_exponential_is_dated_where_it_leaves_its_level(bend: int, sign: float) -> None:
+    wobble = (0.97, 1.02, 1.0, 1.03, 0.98)
+    values = [
+        sign * 0.1 * wobble[i % 5] * math.exp(0.4 * max(0, i - bend)) for i in range(bend + 16)
+    ]
+    first = next(i for i, value in enumerate(values) if abs(value) > 5)
+    found = onset(list(range(len(values))), values, first, 3)
+    assert found.low <= bend <= found.high
+    assert abs(found.step - bend) <= 1
+
+
+def test_a_ramp_is_no_exponential() -> None:
+    xs = list(range(30))
+    ramp = [0.1 + 0.5 * max(0, x - 15) for x in xs]
+    grown = [0.1 * math.exp(0.5 * max(0, x - 15)) for x in xs]
+    assert exponential(xs, ramp, hinge(xs, ramp, rising=True)) is None
+    found = exponential(xs, grown, hinge(xs, grown, rising=True))
+    assert found is not None
+    assert found.best == 15
+    assert exponential(xs, [0.0, *grown[1:]], None) is None
+
+
+@pytest.mark.parametrize("spike", [50.0, -50.0])
+def test_a_single_row_that_stands_out_and_comes_back_is_no_beginning(spike: float) -> None:
+    values = [0.01 * (i % 3) + 0.5 * max(0, i - 20) for i in range(40)]
+    steps = list(range(len(values)))
+    first = next(i for i, value in enumerate(values) if value > 3)
+    calm = onset(steps, values, first, 5)
+    struck = [spike if i == 8 else value for i, value in enumerate(values)]
+    assert onset(steps, struck, first, 5) == calm
+    assert abs(calm.step - 20) <= 1
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])
