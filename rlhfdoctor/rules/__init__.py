@@ -105,7 +105,9 @@ class Rule:
         findings: list[Finding] = []
         for item in self.judge(run, limits):
             if isinstance(item, Skip):
-                return findings or replace(item, code=self.code)
+                lacking = [need for need in item.missing if need in (*self.needs, *self.any_of)]
+                command = item.command or _command(run, lacking)
+                return findings or replace(item, code=self.code, command=command)
             findings.append(
                 replace(
                     item,

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
-from tests.builders import clear, only, run_of, skipped
+from rlhfdoctor.model import Location, Run, Skip
+from tests.builders import clear, judge, only, run_of, skipped
 from tests.rules.shapes import NAN
 
 CALM = [0.01 * index for index in range(20)]
@@ -50,6 +53,7 @@ def test_a_spike_that_recovers_is_information() -> None:
 
 def test_zeros_throughout_were_never_computed() -> None:
     assert skipped("KL003", run_of(kl_ref_token=[0.0] * 30))
+    assert skipped("KL003", run_of(kl_unknown=[0.0] * 30))
 
 
 @pytest.mark.parametrize(
@@ -75,3 +79,49 @@ def test_the_limits_can_be_set() -> None:
     assert clear("KL003", run)
     assert not clear("KL003", run, ceiling=0.4)
     assert clear("KL003", run, ceiling=0.4, patience=7)
+    assert clear("KL003", run_of(kl_unknown=[0.5] * 9), near=0.6)
+
+
+# A KL of unknown unit
+
+
+def unknown(key: str, *values: float, **known: str) -> Run:
+    """A log whose only KL has this name and no unit."""
+    run = run_of(kl_unknown=values, **({"estimators": {"kl_unknown": "k3"}} if known else {}))
+    column = replace(run.columns["kl_unknown"], sources=(Location("log.jsonl", key=key),))
+    return replace(run, columns={"kl_unknown": column})
+
+
+@pytest.mark.parametrize(
+    ("values", "looks"),
+    [
+        pytest.param([0.099] * 9, True, id="that is near in every unit clears"),
+        pytest.param([-0.099] * 9, True, id="that is near below zero clears"),
+        pytest.param([0.099] * 8 + [NAN], True, id="whose rows are finite or nothing clears"),
+        pytest.param([0.099] * 8 + [0.1], False, id="with one row that may be far leaves it open"),
+        pytest.param([-50.0] * 9, False, id="far below zero leaves it open"),
+        pytest.param([50.0] * 9, False, id="that is far is never accused"),
+    ],
+)
+def test_a_kl_of_unknown_unit(values: list[float], looks: bool) -> None:
+    run = unknown("kl_divergence", *values)
+    assert clear("KL003", run) is looks
+    assert skipped("KL003", run) is not looks
+
+
+def test_what_is_left_open_names_the_unit_and_how_to_state_it() -> None:
+    outcome = judge("KL003", unknown("kl", *[0.5] * 9))
+    assert outcome == Skip("KL003", ("kl_ref_token",), "--map kl=kl_ref_token")
+
+
+@pytest.mark.parametrize("key", ["approx_kl", "kl_old", "ppo_kl", "policy_kl", "kl_loss"])
+def test_a_kl_that_is_small_in_every_run_clears_nothing(key: str) -> None:
+    assert skipped("KL003", unknown(key, *[0.001] * 9))
+    assert clear("KL003", unknown(key, *[0.001] * 9, told="by a dialect"))
+
+
+def test_a_known_unit_is_judged_beside_an_unknown_one() -> None:
+    assert clear("KL003", run_of(kl_ref_token=[0.5] * 9, kl_unknown=[50.0] * 9))
+    stopped = [0.1] * 5 + [3.0] * 10 + [None] * 40
+    run = run_of(kl_ref_token=stopped, kl_unknown=[0.01] * 55)
+    assert only("KL003", run).evidence[0].subject == "kl_ref_token"
