@@ -40,6 +40,7 @@ from rlhfdoctor.sheets import (
     Builder,
     Sheet,
     by_run,
+    counted_between,
     counted_on,
     numbered,
     parts,
@@ -579,10 +580,8 @@ def _on_one_axis(files: Sequence[_File]) -> list[_File]:
             lenders[file.name] = sheet
         elif _stepless(sheet):
             sheet = _number(file.name, sheet, config, lenders, notes)
-        elif missing := sheet.index["step"].null_count():
-            told = f"{missing} rows carry no step and were left out"
-            notes.append(Note(file.name, told, left_out=missing))
-            sheet = sheet.take(sheet.index["step"].is_not_null().to_list())
+        elif sheet.index["step"].null_count():
+            sheet = _filled(file.name, sheet, notes)
         if file.name in processes:
             sheet = sheet.with_index(rank=[processes[file.name]] * len(sheet))
         made[number] = replace(file, sheet=segmented(sheet), notes=notes)
@@ -616,6 +615,20 @@ def _counted(file: _File, config: Mapping[str, Setting], evaluated: Collection[s
         notes.append(Note(file.name, "is called a log of evaluations; read as one"))
         sheet = sheet.as_evaluation()
     return replace(file, sheet=sheet, notes=notes, settings=settings)
+
+
+def _filled(name: str, sheet: Sheet, notes: list[Note]) -> Sheet:
+    """Give rows without a step the one that is due; leave out those for which none is."""
+    sheet, times = counted_between(sheet)
+    if times:
+        notes.append(
+            Note(name, f"{times} rows carry no step; they were given the one that was due")
+        )
+    if missing := sheet.index["step"].null_count():
+        told = f"{missing} rows carry no step and were left out"
+        notes.append(Note(name, told, left_out=missing))
+        sheet = sheet.take(sheet.index["step"].is_not_null().to_list())
+    return sheet
 
 
 def _stepless(sheet: Sheet) -> bool:

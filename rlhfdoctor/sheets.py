@@ -30,6 +30,12 @@ INDEX: dict[str, type[pl.DataType]] = {
 MOST_KEYS = 100_000
 """Keys that one file may open; no trainer logs a hundredth of it."""
 
+ALIKE = 0.8
+"""Share of a row's keys that the next must carry to be the next row of the same log."""
+
+FEWEST_KEYS = 3
+"""Keys that both must carry: rows of one or two keys are alike by chance."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
@@ -237,6 +243,49 @@ def counted_on(sheet: Sheet, period: float | None = None) -> tuple[Sheet, int]:
             last = (step, epoch or 0.0)
         counted.append(step if step is None else step + shift)
     return (sheet.with_index(step=counted), times) if times else (sheet, 0)
+
+
+def counted_between(sheet: Sheet) -> tuple[Sheet, int]:
+    """Give training rows without a step the one that is due; return how many got one.
+
+    A row is due one logging interval after the row before it, where that one carries a step and
+    the same keys (all but a few: the step is written with others), and the next step is later. The
+    interval is the usual one of the log, or the first step where no two rows tell it.
+    """
+    steps = sheet.steps
+    known = sheet.training["step"]
+    lacking = [
+        place
+        for place, (step, is_trained) in enumerate(zip(steps, sheet.trained, strict=True))
+        if step is None and is_trained
+    ]
+    if not lacking or not known.len():
+        return sheet, 0
+    gaps = known.diff().drop_nulls()
+    usual = gaps.quantile(0.5, "lower") if gaps.len() else float(known[0])
+    pace = int(usual) if usual and 1 <= usual < LARGEST_STEP else 1
+    looked = {*lacking, *(place - 1 for place in lacking)}
+    keys: dict[int, set[str]] = {place: set() for place in looked}
+    for key, (places, _) in sheet.series.items():
+        for place in looked.intersection(places.to_list()):
+            keys[place].add(key)
+    following: list[int | None] = [None] * len(steps)
+    for place in range(len(steps) - 2, -1, -1):
+        later = steps[place + 1] if sheet.trained[place + 1] else None
+        following[place] = following[place + 1] if later is None else later
+    times = 0
+    for place in lacking:
+        before = steps[place - 1] if place else None
+        if before is None:
+            continue
+        shared = len(keys[place] & keys[place - 1])
+        if shared < FEWEST_KEYS or shared < ALIKE * len(keys[place - 1]):
+            continue
+        after = following[place]
+        if after is None or after > before + pace:
+            steps[place] = before + pace
+            times += 1
+    return (sheet.with_index(step=steps), times) if times else (sheet, 0)
 
 
 def placed_by_epoch(sheet: Sheet, other: Sheet, interval: int) -> Sheet | None:

@@ -342,6 +342,12 @@ METRICS = _table(
     Metric("error_rate", "fraction", "share of responses that failed"),
     Metric("heldout_reward", "reward", "mean reward on held-out prompts", signed=True),
     Metric("heldout_score", "score", "score on held-out prompts", signed=True),
+    Metric(
+        "heldout_rate",
+        "fraction",
+        "share of the answers to held-out prompts that are of some kind, good or bad",
+        beware="heldout_score: whether more of it is better is not known",
+    ),
     Metric("heldout_turns", "turns", "turns a conversation, on held-out prompts"),
     # costs (PPO-Lag)
     Metric("cost_mean", "cost", "score of the cost model", signed=True),

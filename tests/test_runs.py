@@ -271,6 +271,45 @@ def test_steps_that_no_float_counts_are_absent(tmp_path: Path, step: float) -> N
     assert [note.left_out for note in run.notes] == [1]
 
 
+def full(step: int | None, **more: float) -> Record:
+    row: Record = {"loss": 1.0, "reward": 2.0, "kl": 0.1, **more}
+    return row if step is None else {"step": step, **row}
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "left_out"),
+    [
+        pytest.param([full(1), full(None)], [1, 2], 0, id="after a single step, the next"),
+        pytest.param([full(10), full(20), full(None)], [10, 20, 30], 0, id="one interval later"),
+        pytest.param(
+            [full(10), full(20), full(None), full(40)], [10, 20, 30, 40], 0, id="in between"
+        ),
+        pytest.param(
+            [full(1), full(2), full(None), full(3)], [1, 2, 3], 1, id="where no step is free"
+        ),
+        pytest.param(
+            [full(1), {"train_runtime": 9.0, "train_loss": 1.0}], [1], 1, id="a summary of the run"
+        ),
+        pytest.param(
+            [{"step": 1, "loss": 1.0, "kl": 1.0}, {"loss": 1.0, "kl": 1.0}],
+            [1],
+            1,
+            id="rows of two keys",
+        ),
+        pytest.param(
+            [full(1, a=1, b=2, c=3, d=4), full(None)], [1], 1, id="a row of half the keys"
+        ),
+        pytest.param([full(None), full(1), full(2)], [1, 2], 1, id="before the first step"),
+    ],
+)
+def test_a_row_without_a_step_takes_the_one_that_is_due(
+    tmp_path: Path, rows: list[Record], steps: list[int], left_out: int
+) -> None:
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert run.metrics["step"].to_list() == steps
+    assert sum(note.left_out for note in run.notes) == left_out
+
+
 def test_steps_that_begin_at_zero_or_jump_are_kept(tmp_path: Path) -> None:
     rows = [{"step": step, "loss": 1.0} for step in (0, 10, 500)]
     run = only(write_jsonl(tmp_path / "log.jsonl", rows))

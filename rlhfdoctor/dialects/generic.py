@@ -15,6 +15,8 @@ from rlhfdoctor.dialects._spelling import plain
 _TOKENS = Key("response_length_mean")
 _LENGTH = Key("response_length_mean", unit="unknown")
 
+_HELD_OUT = ("heldout", "held_out", "holdout")
+
 _NAMES: tuple[tuple[Key, tuple[str, ...]], ...] = (
     (Key("loss_total"), ("loss", "total_loss", "grpo_loss", "ppo_loss", "dpo_loss", "rl_loss")),
     (
@@ -120,6 +122,18 @@ _NAMES: tuple[tuple[Key, tuple[str, ...]], ...] = (
         Key("success_rate"),
         ("accuracy", "success_rate", "solve_rate", "correct", "correct_rate", "correctness"),
     ),
+    (
+        Key("heldout_score"),
+        (
+            "heldout_accuracy",
+            "holdout_accuracy",
+            "held_out_accuracy",
+            "heldout_score",
+            "heldout_success_rate",
+            "heldout_pass_rate",
+        ),
+    ),
+    (Key("heldout_reward"), ("heldout_reward", "holdout_reward", "held_out_reward")),
     (Key("format_rate"), ("format_rate", "format_ok", "fmt", "format_accuracy")),
     (
         Key("clip_frac"),
@@ -150,5 +164,6 @@ DIALECT = Dialect(
     framework="unknown",
     algorithm="unknown",
     normalised=True,
+    patterns={f"{word}_{{}}_rate": Key("heldout_rate") for word in _HELD_OUT},
     keys={plain(name): meaning for meaning, names in _NAMES for name in names},
 )
