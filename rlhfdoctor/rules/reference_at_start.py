@@ -32,13 +32,14 @@ def reference_at_start(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     reference by then means another model: the bare base under a supervised adapter (TRL 1340, 3194,
     6591), a wrong path, another chat template, or log-probabilities that disagree (padding,
     position ids). It makes every later KL meaningless. Only logs whose rows are known to precede
-    their update, and that begin with the first one, can be judged.
+    their update, and that begin with the first one, can be judged: a first row that averages ten
+    steps is none, nor is a row whose step had to be counted (an excerpt may begin anywhere).
 
     Remedy: recompute against base, supervised model and first checkpoint; the one with KL 0 is what
     training started from. Restart from it with the right reference: every checkpoint is tainted.
     """
     kl = track(run, "kl_ref_token", "kl_ref_response")
-    if run.log_offset < 1 or kl.steps[0] > run.log_offset:
+    if run.log_offset < 1 or kl.steps[0] > run.log_offset or run.step_unit == "row":
         yield Skip("", ("a logged row that precedes the first update",))
         return
     limit = limits.token if kl.metric == "kl_ref_token" else limits.response

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,3 +50,12 @@ def test_a_later_kl_is_not_judged(steps: range, offset: int) -> None:
 
 def test_zeros_throughout_were_never_measured() -> None:
     assert skipped("REF002", run_of(kl_ref_token=[0.0] * 20, log_offset=1))
+
+
+def test_rows_that_had_to_be_numbered_may_begin_anywhere() -> None:
+    run = run_of(kl_ref_response=[10.4, *CALM], log_offset=1)
+    assert skipped("REF002", replace(run, step_unit="row"))
+
+
+def test_one_row_is_enough() -> None:
+    assert only("REF002", run_of(kl_ref_token=[0.5], log_offset=1))
