@@ -21,3 +21,8 @@ def may_be_distance(column: Column) -> bool:
     """
     named = " ".join(source.key or "" for source in column.sources)
     return column.estimator is not None or not _ANOTHER.search(named)
+
+
+def told_unit(column: Column) -> str:
+    """Return the unit as a sentence tells it behind a number."""
+    return "(unit unknown)" if column.unit == "unknown" else column.unit
