@@ -196,6 +196,197 @@ def test_what_is_finite_is_clear(values: list[float | None]) -> None:
     assert clear("NUM001", run_of(loss_total=values))
 
 
+@pytest.mark.parametrize(
+    ("norms", "severity"),
+    [
+        pytest.param([1.0] * 16, "warning", id="a finite gradient norm beside it"),
+        pytest.param([1.0] * 15 + [NAN], "critical", id="a gradient norm that breaks too"),
+        pytest.param([1.0] * 15 + [0.0], "critical", id="a gradient norm of zero"),
+        pytest.param([1.0] * 10 + [None] * 6, "critical", id="no gradient norm beside it"),
+    ],
+)
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param("loss_total", id="a loss"),
+        pytest.param("reward_raw_mean", id="a reward"),
+        pytest.param("logp_chosen", id="a log-probability"),
+        pytest.param("entropy", id="an entropy"),
+    ],
+)
+def test_weights_that_have_a_gradient_are_not_lost(
+    column: str, norms: list[float | None], severity: str
+) -> None:
+    finding = only("NUM001", log_of({column: GOOD + [NAN] * 6}, grad_norm=norms))
+    assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("column", "severity"),
+    [
+        pytest.param("eval_entropy", "info", id="an evaluation's entropy"),
+        pytest.param("eval_loss_total", "info", id="an evaluation's loss"),
+        pytest.param("entropy", "info", id="an entropy beside a gradient"),
+        pytest.param("logp_chosen", "info", id="a log-probability beside a gradient"),
+        pytest.param("loss_total", "warning", id="the loss itself is no artefact"),
+        pytest.param("reward_raw_mean", "warning", id="the reward neither"),
+    ],
+)
+def test_what_was_never_finite_beside_a_gradient_was_never_computed(
+    column: str, severity: str
+) -> None:
+    run = log_of({column: [NAN] * 10}, grad_norm=GOOD)
+    assert only("NUM001", run).severity == severity
+
+
+def test_what_was_never_finite_without_a_gradient_is_the_end() -> None:
+    assert only("NUM001", run_of(entropy=[NAN] * 10)).severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("losses", "severity"),
+    [
+        pytest.param([1.0, NAN, NAN, NAN, NAN], "critical", id="four of five rows to the end"),
+        pytest.param([1.0, 1.0, NAN, NAN, NAN], "critical", id="three of five rows to the end"),
+        pytest.param([1.0, 1.0, 1.0, NAN, NAN, NAN], "info", id="no more than half of the log"),
+        pytest.param([1.0, NAN, NAN], "info", id="two rows only"),
+        pytest.param([NAN, NAN, NAN, NAN, 1.0, 1.0], "info", id="most of the log, not its end"),
+    ],
+)
+def test_in_a_short_log_three_rows_that_are_most_of_it_are_lasting(
+    losses: list[float], severity: str
+) -> None:
+    assert only("NUM001", run_of(loss_total=losses)).severity == severity
+
+
+KTO: dict[str, Any] = {
+    "algorithm": "KTO",
+    "dpo_reward_chosen": [0.0, 0.1, NAN, 0.1, NAN, 0.2],
+    "dpo_reward_rejected": [0.0, NAN, 0.1, NAN, 0.1, NAN],
+    "dpo_margin": [0.0, NAN, NAN, NAN, NAN, NAN],
+    "logp_rejected": [-9.0, NAN, -9.0, NAN, -9.0, NAN],
+}
+
+
+def test_a_kto_batch_without_a_label_is_information() -> None:
+    finding = only("NUM001", run_of(**KTO, loss_total=[0.5] * 6))
+    assert finding.severity == "info"
+    assert finding.message.endswith("suspect: batches without one of the two labels, by design")
+    paired = {**KTO, "algorithm": "DPO"}
+    assert only("NUM001", run_of(**paired, loss_total=[0.5] * 6)).severity == "critical"
+
+
+def test_a_kto_loss_of_such_batches_is_a_warning_where_the_gradient_is_finite() -> None:
+    run = run_of(**KTO, loss_total=[0.5] + [NAN] * 5, grad_norm=[30.0] * 6)
+    finding = only("NUM001", run)
+    assert finding.severity == "warning"
+    assert "loss_total is nan at step 2, first of loss_total;" in finding.message
+    assert finding.message.endswith(
+        "a mean over batches without one of the two labels; the gradient is finite"
+    )
+
+
+FINE = [1.0] * 16
+LATE = GOOD + [NAN] * 6
+
+
+@pytest.mark.parametrize(
+    ("columns", "suspect"),
+    [
+        pytest.param(
+            {"grad_norm": LATE, "loss_total": [*GOOD, 1.0] + [NAN] * 5},
+            "optimiser or precision",
+            id="the gradient norm first",
+        ),
+        pytest.param(
+            {"grad_norm": LATE, "loss_total": LATE},
+            "precision or a bad batch",
+            id="gradient norm and loss in one row",
+        ),
+        pytest.param(
+            {"grad_norm": [*GOOD, 1.0] + [NAN] * 5, "logp_chosen": LATE},
+            "data or labels, before the gradient",
+            id="log-probabilities first",
+        ),
+        pytest.param(
+            {"loss_total": LATE},
+            "the log does not tell data from precision",
+            id="a loss without a gradient norm",
+        ),
+        pytest.param(
+            {"loss_total": [NAN] * 16},
+            "precision, the initial weights or the first batch",
+            id="nothing was ever finite",
+        ),
+        pytest.param(
+            {"kl_ref_token": LATE, "loss_total": [*GOOD, 1.0] + [NAN] * 5},
+            "the KL, which overflowed before the loss that holds it",
+            id="the KL before the loss",
+        ),
+        pytest.param(
+            {"kl_ref_token": LATE, "loss_total": FINE},
+            "the KL estimator (exp overflow, inf x 0 on padding), not the weights",
+            id="the KL alone",
+        ),
+        pytest.param(
+            {"logit_chosen": LATE, "logp_chosen": FINE},
+            "the metric, nothing else broke",
+            id="logits beside finite log-probabilities",
+        ),
+        pytest.param(
+            {"sft_loss": LATE}, "labels that are all masked (-100)", id="a supervised loss alone"
+        ),
+        pytest.param(
+            {"reward_std": [NAN] * 16},
+            "groups of one response, whose spread is not defined",
+            id="a spread from the start",
+        ),
+        pytest.param({"eval_loss_total": LATE}, "the evaluation or its logging", id="evaluations"),
+        pytest.param(
+            {"grad_norm": [*GOOD, INF, *GOOD]}, "an overflow that passed", id="one overflow"
+        ),
+        pytest.param(
+            {"loss_total": LATE, "grad_norm": FINE},
+            "a batch or a mean over nothing; the gradient is finite",
+            id="a loss beside a finite gradient",
+        ),
+    ],
+)
+def test_what_broke_first_tells_where_to_look(
+    columns: dict[str, list[float]], suspect: str
+) -> None:
+    assert only("NUM001", log_of(columns)).args["suspect"] == suspect
+
+
+@pytest.mark.parametrize(
+    ("normal", "last", "diverged"),
+    [
+        pytest.param(1.0, 10.1, True, id="ten times its normal and above ten"),
+        pytest.param(0.9, 9.9, False, id="less than ten"),
+        pytest.param(2.0, 19.9, False, id="less than ten times its normal"),
+        pytest.param(0.0, 50.0, False, id="a loss whose normal is zero has no multiple"),
+        pytest.param(-1.0, -11.0, True, id="a negative loss likewise"),
+    ],
+)
+def test_a_loss_far_above_its_normal_in_the_row_before_is_a_divergence(
+    normal: float, last: float, diverged: bool
+) -> None:
+    finding = only("NUM001", run_of(loss_total=[normal] * 5 + [last] + [INF] * 6))
+    assert str(finding.args["suspect"]).startswith("a divergence") is diverged
+
+
+@pytest.mark.parametrize(
+    ("rows", "diverged"),
+    [
+        pytest.param(2, False, id="two rows are no normal"),
+        pytest.param(3, True, id="three rows are"),
+    ],
+)
+def test_a_normal_needs_three_rows(rows: int, diverged: bool) -> None:
+    finding = only("NUM001", run_of(loss_total=[1.0] * rows + [30.0] + [INF] * 6))
+    assert str(finding.args["suspect"]).startswith("a divergence") is diverged
+
+
 def test_an_empty_log_is_not_judged() -> None:
     assert skipped("NUM001", run_of())
 
@@ -204,3 +395,8 @@ def test_the_limits_can_be_set() -> None:
     run = run_of(loss_total=GOOD + [NAN] * 4)
     assert judge("NUM001", run)
     assert only("NUM001", run, patience=3).severity == "critical"
+    assert only("NUM001", run_of(loss_total=[1.0, NAN, NAN]), few=2).severity == "critical"
+    assert only("NUM001", run_of(loss_total=[1.0, *[NAN] * 3]), few=4).severity == "info"
+    run = run_of(loss_total=[1.0] * 5 + [5.0, INF])
+    assert "divergence" not in only("NUM001", run).message
+    assert "divergence" in only("NUM001", run, jump=4.0, large=4.0).message
