@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test check validate clean
 
 demo: $(BIN)/rlhfdoctor
 	$(BIN)/rlhfdoctor diagnose fixtures/grpo_late
@@ -17,6 +17,13 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+validate: $(BIN)/rlhfdoctor
+	@test -n "$(LOGS)" || { echo 'say where the logs are: make validate LOGS=dir LABELS=file'; exit 2; }
+	mkdir -p docs
+	$(BIN)/python bench/validate.py "$(LOGS)" $(if $(LABELS),--labels "$(LABELS)") \
+	  $(if $(RIVAL_ENV),--rival-env "$(RIVAL_ENV)") > docs/validation.md.new
+	mv docs/validation.md.new docs/validation.md
 
 clean:
 	rm -rf .venv
