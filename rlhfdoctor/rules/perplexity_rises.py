@@ -35,15 +35,14 @@ def perplexity_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     A rise is milder than a fall and means something else: exploration, a temperature, a drift away
     from what was learnt before; but where preference training destroyed a policy made for this
-    purpose, its perplexity went from 33 to 110. Half a nat a token (1.6 times the run's own start) is worth saying,
-    three times the start, more than a nat, is a warning where it stands to the end, and critical
-    where another class of evidence agrees. Logged values are used where they exist, and the
-    log-probabilities in the sample files, which are the file's own numbers. [H]
+    purpose, its perplexity went from 33 to 110. Half a nat a token (1.6 times the run's own start)
+    is worth saying; three times the start, more than a nat, is a warning where it stands to the
+    end, and critical where another class of evidence agrees. Logged values are used where they
+    exist, and the log-probabilities in the sample files, which are the file's own numbers. [H]
 
     Remedy: read the samples of the rise; go back to before it, lower the learning rate, and add a
     supervised term if preference pairs taught it.
     """
-
     computed = logged(run, "ppl_policy") and not track(run, "ppl_policy").placeholder
     if computed:
         ppl = track(run, "ppl_policy")
