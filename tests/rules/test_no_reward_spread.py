@@ -147,12 +147,125 @@ def test_the_median_of_the_reward_is_told() -> None:
 @pytest.mark.parametrize(
     ("rows", "looks"),
     [
-        pytest.param(4, False, id="four rows are too few"),
+        pytest.param(4, False, id="four rows that differ are too few"),
         pytest.param(5, True, id="five rows are enough"),
     ],
 )
-def test_five_rows_are_needed(rows: int, looks: bool) -> None:
+def test_five_rows_are_needed_to_be_clear(rows: int, looks: bool) -> None:
     assert skipped("GRP001", run_of(frac_reward_zero_std=[0.0] * rows)) is not looks
+
+
+@pytest.mark.parametrize(
+    ("rows", "severity"),
+    [
+        pytest.param(1, "warning", id="a single dead row is all there is"),
+        pytest.param(4, "warning", id="four dead rows"),
+        pytest.param(5, "critical", id="five dead rows are a run"),
+    ],
+)
+def test_a_short_log_that_is_dead_throughout_is_a_warning(rows: int, severity: str) -> None:
+    finding = only("GRP001", run_of(frac_reward_zero_std=[1.0] * rows, grad_norm=[0.0] * rows))
+    assert finding.severity == severity
+    assert finding.onset is not None
+    assert finding.onset.step == 1
+
+
+@pytest.mark.parametrize(
+    ("norm", "found"),
+    [
+        pytest.param([0.0, 0.0], True, id="a gradient norm of zero"),
+        pytest.param([NAN, NAN], True, id="no finite gradient norm"),
+        pytest.param([0.0, 0.3], False, id="a gradient that something else made"),
+    ],
+)
+def test_a_short_log_must_not_learn_from_anything_else(norm: list[float], found: bool) -> None:
+    run = run_of(reward_group_std=[0.0, 0.0], grad_norm=norm)
+    assert skipped("GRP001", run) is not found
+
+
+def test_a_short_log_with_one_live_row_is_not_judged() -> None:
+    assert skipped("GRP001", run_of(frac_reward_zero_std=[1.0, 0.5, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("dead", "rows", "found"),
+    [
+        pytest.param(14, 20, True, id="two thirds of the rows of either half"),
+        pytest.param(12, 20, False, id="fewer than two thirds"),
+        pytest.param(6, 9, False, id="too few rows in either half"),
+    ],
+)
+def test_a_run_that_earns_nothing_may_be_dead_in_most_rows(
+    dead: int, rows: int, found: bool
+) -> None:
+    half = [1.0, 0.5] * ((rows - dead) // 2) + [1.0] * (dead // 2 - (rows - dead) // 2)
+    reward = [0.0, 0.2] * ((rows - dead) // 2) + [0.0] * (dead // 2 - (rows - dead) // 2)
+    run = run_of(frac_reward_zero_std=half * 2, reward_raw_mean=reward * 2)
+    assert clear("GRP001", run) is not found
+    if found:
+        finding = only("GRP001", run)
+        assert finding.severity == "warning"
+        assert finding.onset is not None
+        assert finding.onset.step == 1
+        assert f"{dead} of {rows} logged rows" in finding.message
+        assert "nothing is earned" in finding.message
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        pytest.param([0.0] * 11 + [1.0] * 9, id="that rises"),
+        pytest.param([0.1, 0.2, 0.3, 0.4, 0.5] * 4, id="that moves"),
+        pytest.param([NAN] * 20, id="that is not there"),
+    ],
+)
+def test_mostly_dead_rows_are_clear_beside_a_reward(reward: list[float]) -> None:
+    spread = [1.0, 1.0, 1.0, 1.0, 0.5] * 4
+    assert clear("GRP001", run_of(frac_reward_zero_std=spread, reward_raw_mean=reward))
+
+
+def test_rows_that_die_late_are_no_run_that_was_dead_throughout() -> None:
+    spread = [0.5] * 8 + [1.0] * 2 + [1.0, 1.0, 1.0, 1.0, 0.5] * 2
+    assert clear("GRP001", run_of(frac_reward_zero_std=spread, reward_raw_mean=[0.0] * 20))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        pytest.param({"reward_raw_mean": [0.0] * 20}, "nothing is earned", id="never a reward"),
+        pytest.param({"reward_raw_mean": [-1.0] * 20}, "nothing is earned", id="a failing reward"),
+        pytest.param(
+            {"reward_raw_mean": [-1.0] * 9 + [0.0] * 11}, "everything", id="the penalty is gone"
+        ),
+        pytest.param({"reward_raw_mean": [3.0] * 20}, "not to be told", id="one reward"),
+        pytest.param(
+            {"reward_raw_mean": [0.1] * 20, "reward_max": [1.0] * 20, "reward_min": [0.0] * 20},
+            "nothing is earned",
+            id="near the lowest reward that was logged",
+        ),
+        pytest.param(
+            {"reward_raw_mean": [0.9] * 20, "reward_max": [1.0] * 20, "reward_min": [0.0] * 20},
+            "everything is earned",
+            id="near the highest reward that was logged",
+        ),
+        pytest.param(
+            {"reward_raw_mean": [0.5] * 20, "reward_max": [1.0] * 20, "reward_min": [0.0] * 20},
+            "neither solved nor hopeless",
+            id="between the two",
+        ),
+        pytest.param({"reward_raw_mean": [NAN] * 20}, "not to be told", id="no reward"),
+    ],
+)
+def test_too_hard_too_easy_or_in_between(columns: dict[str, list[float]], said: str) -> None:
+    assert said in only("GRP001", log_of(columns, frac_reward_zero_std=[1.0] * 20)).message
+
+
+def test_dead_groups_at_the_end_are_information_where_everything_is_earned() -> None:
+    run = run_of(frac_reward_zero_std=[0.1] * 20 + [1.0] * 12, reward_raw_mean=[1.0, 0.1] * 16)
+    assert only("GRP001", run).severity == "warning"
+    solved = [1.0] * 5 + [0.1, 1.0, 1.0] * 4 + [1.0] * 15
+    run = run_of(frac_reward_zero_std=[0.1] * 20 + [1.0] * 12, reward_raw_mean=solved)
+    assert only("GRP001", run).severity == "info"
 
 
 def test_the_spread_over_the_batch_is_never_judged() -> None:
@@ -172,3 +285,8 @@ def test_the_limits_can_be_set() -> None:
     assert only("GRP001", run, share=0.7, patience=8).severity == "warning"
     assert only("GRP001", run, share=0.7, throughout=0.4).severity == "critical"
     assert judge("GRP001", run_of(reward_group_std=[1e-3] * 9), float_noise=1e-2)
+    short = run_of(frac_reward_zero_std=[1.0] * 5)
+    assert only("GRP001", short, few=6).severity == "warning"
+    mostly = run_of(frac_reward_zero_std=[1.0, 0.5] * 20, reward_raw_mean=[0.0] * 40)
+    assert clear("GRP001", mostly)
+    assert only("GRP001", mostly, sparse=0.5).severity == "warning"
