@@ -1,4 +1,4 @@
-"""What several rules on one logged number share: lasting stretches, tracks without zeros, dates."""
+"""What rules on one logged number share: lasting stretches, grades, tracks without zeros, dates."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ def sustained(
             },
             onset=appeared(found.steps, 0),
         )
+
+
+def graded(fault: float) -> Callable[[float], Severity]:
+    """Return the severity of a level: a warning above ``fault``, information below."""
+
+    def severity(level: float) -> Severity:
+        return "warning" if level > fault else "info"
+
+    return severity
 
 
 def without_zeros(found: Track) -> Track:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlhfdoctor.measures import track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._sustained import magnitudes, sustained
+from rlhfdoctor.rules._sustained import graded, magnitudes, sustained
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +44,5 @@ def approx_kl(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         magnitudes(track(run, "kl_old_token")),
         above=limits.stop,
         patience=limits.patience,
-        severity=lambda level: "warning" if level > limits.fault else "info",
+        severity=graded(limits.fault),
     )

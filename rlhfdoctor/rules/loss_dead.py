@@ -53,7 +53,7 @@ def loss_dead(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     loss = track(run, "loss_total")
     first = _dead_since(loss, limits.rows)
     if first is not None:
-        yield _stopped(run, loss, first, "by design under GRPO without a KL", fault=False)
+        yield _stopped(run, loss, first, "GRPO without a KL logs that by design", fault=False)
 
 
 def _dead_since(found: Track, rows: int) -> int | None:
