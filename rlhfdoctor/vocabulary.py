@@ -721,6 +721,29 @@ SETTINGS: dict[str, Option] = {
         ("rollout.temperature", "rollout_temperature", "gconfig.temperature", "temperature"),
     ),
     "top_p": Option("positive", ("rollout.top_p", "rollout_top_p", "gconfig.top_p", "top_p")),
+    "top_k": Option(
+        "count",
+        (
+            "rollout.top_k",
+            "rollout_top_k",
+            "gconfig.top_k",
+            "generation.top_k",
+            "generation_kwargs.top_k",
+            "gen_kwargs.top_k",
+            "sampling_params.top_k",
+        ),
+    ),
+    "min_response_length": Option(
+        "count",
+        (
+            "min_new_tokens",
+            "min_response_length",
+            "generation_kwargs.min_length",
+            "gen_kwargs.min_length",
+        ),
+    ),
+    "no_repeat_ngram_size": Option("count", ("no_repeat_ngram_size",)),
+    "repetition_penalty": Option("positive", ("repetition_penalty",)),
     "dtype": Option(
         "dtype",
         (
@@ -801,6 +824,7 @@ learning_rate: of the policy. clip_range: half width of the interval for the imp
 batch_size: as the framework counts it (HF: sequences a device, verl: prompts a step).
 mini_batch_size: of one optimizer step of PPO, as the framework counts it. group_size: responses a
 prompt. Lengths in tokens; logging_steps and save_steps in updates.
+top_k: never the bare key, under which trackers keep the model's own default of 50.
 framework, framework_version: as a program names itself in a banner, a file or a model card.
 ended_with: the last exception that a console log shows ("RuntimeError: CUDA error").
 """
