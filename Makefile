@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check validate clean
+.PHONY: demo test check mutate validate clean
 
 demo: $(BIN)/rlhfdoctor
 	$(BIN)/rlhfdoctor diagnose fixtures/grpo_late
@@ -17,6 +17,9 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+mutate: $(BIN)/pytest
+	$(BIN)/python bench/mutate.py $(RULES)
 
 validate: $(BIN)/rlhfdoctor
 	@test -n "$(LOGS)" || { echo 'say where the logs are: make validate LOGS=dir LABELS=file'; exit 2; }

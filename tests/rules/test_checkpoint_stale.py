@@ -53,3 +53,16 @@ def test_all_saves_are_stale_where_the_log_drifts() -> None:
     finding = only("CKP007", run)
     assert "kl_ref_token drifts" in finding.message
     assert clear("CKP007", run, standard_errors=1e6)
+
+
+@pytest.mark.parametrize(
+    ("rise", "found"),
+    [
+        pytest.param(1.5, False, id="3.2 standard errors between the halves are noise"),
+        pytest.param(2.5, True, id="5.3 standard errors are a drift"),
+    ],
+)
+def test_four_standard_errors_are_a_drift(rise: float, found: bool) -> None:
+    noise = [1.0, -1.0] * 5
+    kl = [*(5.0 + each for each in noise), *(5.0 + rise + each for each in noise)]
+    assert clear("CKP007", run_of(scans=hashed("a", "a"), kl_ref_token=kl)) is not found

@@ -118,3 +118,15 @@ def test_what_was_not_measured_is_skipped(rows: list[dict[str, Any]], missing: s
 def test_a_number_that_is_not_finite_hides_no_fall() -> None:
     assert only("PPL003", run_of(scores=ladder(20.0, 2.0, NAN))).args["level"] == 2.0
     assert only("PPL003", run_of(scores=ladder(NAN, 20.0, 2.0))).args["start"] == 20.0
+
+
+@pytest.mark.parametrize(
+    ("samples", "looks"),
+    [
+        pytest.param(7, False, id="seven samples are too few"),
+        pytest.param(8, True, id="eight samples are enough"),
+    ],
+)
+def test_eight_samples_a_checkpoint_are_needed(samples: int, looks: bool) -> None:
+    run = run_of(scores=[began(), *ladder(18.0, samples=samples)])
+    assert skipped("PPL003", run) is not looks

@@ -30,6 +30,7 @@ def run(
         pytest.param(FALL, (0.02, 0.05), id="it had gone far only after the checkpoint"),
         pytest.param([0.5] * 20 + [0.01] * 5 + [0.5] * 15, (0.5, 0.5), id="it returned and left"),
         pytest.param([0.5] * 20 + [0.01] * 2 + [0.5] * 18, (0.5, 0.5), id="two quiet rows"),
+        pytest.param([0.5] * 20 + [0.01] + [0.15] * 19, (0.5, 0.5), id="one row of three"),
         pytest.param([0.5] * 20 + [0.1] * 20, (0.5, 0.5), id="to a fifth"),
         pytest.param([0.04] * 20 + [0.001] * 20, (0.04, 0.04), id="from next to nothing"),
         pytest.param([0.5, 0.3, 0.2, 0.1] + [0.05] * 36, (0.5, 0.5), id="row by row"),
