@@ -8,10 +8,11 @@ cause that the maintainers or the authors confirmed, never from what the tool ha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlhfdoctor.dialects import trl_online_dpo
 from rlhfdoctor.model import Location, Run, Seam
 from tests.builders import batch
 from tests.rules.shapes import NAN, log_of
@@ -59,6 +60,11 @@ def line(start: float, end: float, rows: int = ROWS, noise: float = 0.03) -> lis
         (start + (end - start) * row / max(rows - 1, 1)) * (1 + noise * _wobble(row))
         for row in range(rows)
     ]
+
+
+def named(columns: Mapping[str, list[float]]) -> dict[str, Any]:
+    """Return columns whose names are no Python names, to be passed as such."""
+    return dict(columns)
 
 
 def _wobble(row: int) -> float:
@@ -156,12 +162,19 @@ def resumed(run: Run, left: int, step: int) -> Run:
     return replace(run, seams=(Seam(left, step, Location("log.jsonl", line=left + 1)),))
 
 
-def padded(run: Run, *names: str) -> Run:
-    """The same run, whose columns count padding as the report says."""
-    columns = dict(run.columns)
-    for name in names:
-        columns[name] = replace(columns[name], reduction="sum over the padded width, batch mean")
-    return replace(run, columns=columns)
+def online_dpo(kl: list[float], entropy: list[float]) -> Run:
+    """A calm run of TRL's Online DPO; what it calls KL and entropy is read as its dialect says."""
+    calm: dict[str, Any] = {
+        "loss_total": line(0.69, 0.6),
+        "grad_norm": flat(5.0),
+        "dpo_accuracy": line(0.5, 0.6),
+        "dpo_margin": line(0.0, 0.5),
+        "reward_raw_mean": line(0.5, 0.7),
+        "eos_rate": flat(0.95),
+    }
+    keys = {"objective/kl": kl, "objective/entropy": entropy}
+    read = {trl_online_dpo.DIALECT.keys[key].metric: values for key, values in keys.items()}
+    return _run(calm, read, "online DPO", None)
 
 
 TRL = "https://github.com/huggingface/trl"
@@ -203,25 +216,7 @@ CASES = (
     Case(
         "C016",
         f"{TRL}/issues/6803",
-        padded(
-            _run(
-                {
-                    "loss_total": line(0.69, 0.6),
-                    "grad_norm": flat(5.0),
-                    "kl_ref_response": [0.0, *line(20.0, 60.0, ROWS - 1, 0.4)],
-                    "neg_logp_response": flat(900.0, noise=0.4),
-                    "dpo_accuracy": line(0.5, 0.6),
-                    "dpo_margin": line(0.0, 0.5),
-                    "reward_raw_mean": line(0.5, 0.7),
-                    "eos_rate": flat(0.95),
-                },
-                {},
-                "online DPO",
-                None,
-            ),
-            "kl_ref_response",
-            "neg_logp_response",
-        ),
+        online_dpo([0.0, *line(20.0, 60.0, ROWS - 1, 0.4)], flat(900.0, noise=0.4)),
         verdicts=("healthy", "inconclusive"),
         never=("KL", "ENT", "REF"),
         invented="the sums, which grow and shrink with the padding",
@@ -270,10 +265,12 @@ CASES = (
         grpo(
             kl_ref_token=[0.0, 0.0, *line(0.0005, 0.02, 22), *line(2.0, 6.0, ROWS - 24)],
             reward_raw_mean=flat(0.45, 24) + line(0.9, 1.0, ROWS - 24),
-            **{
-                "reward_component_mean[format]": flat(0.1, 24) + line(0.85, 1.0, ROWS - 24),
-                "reward_component_mean[accuracy]": flat(0.35, 24) + line(0.05, 0.0, ROWS - 24),
-            },
+            **named(
+                {
+                    "reward_component_mean[format]": flat(0.1, 24) + line(0.85, 1.0, ROWS - 24),
+                    "reward_component_mean[accuracy]": flat(0.35, 24) + line(0.05, 0.0, ROWS - 24),
+                }
+            ),
         ),
         cause="reward over-optimisation",
         finds=("KL003",),
@@ -440,7 +437,7 @@ CASES = (
             kl_ref_token=None,
             reward_group_std=[0.0] * ROWS,
             frac_reward_zero_std=[1.0] * ROWS,
-            **{"reward_component_std[reward]": flat(5.08)},
+            **named({"reward_component_std[reward]": flat(5.08)}),
         ),
         cause="no learning signal",
         verdicts=("collapsed",),
@@ -628,15 +625,10 @@ CASES = (
         f"{TRL}/issues/6166",
         grpo(
             {"ended_with": "TypeError: float() argument must be a real number, not 'NoneType'"},
-            **{
-                name: [*flat(level, 34), *[NAN] * 6]
-                for name, level in (
-                    ("loss_total", 0.01),
-                    ("grad_norm", 0.3),
-                    ("kl_ref_token", 0.02),
-                    ("entropy", 0.5),
-                )
-            },
+            loss_total=[*flat(0.01, 34), *[NAN] * 6],
+            grad_norm=[*flat(0.3, 34), *[NAN] * 6],
+            kl_ref_token=[*flat(0.02, 34), *[NAN] * 6],
+            entropy=[*flat(0.5, 34), *[NAN] * 6],
         ),
         cause="non-finite values",
         verdicts=("collapsed",),
