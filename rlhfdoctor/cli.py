@@ -111,6 +111,12 @@ MaxSamples = Annotated[
 Temperature = Annotated[
     float | None, typer.Option("--temperature", help="Divides logits; the run's own, else 1.")
 ]
+GpuHourCost = Annotated[
+    float | None,
+    typer.Option(
+        "--gpu-hour-cost", min=0, help="The price of one GPU-hour: what was lost is told in money."
+    ),
+]
 CrashStep = Annotated[
     int | None, typer.Option("--crash-step", min=0, help="The crash step, where it is known.")
 ]
@@ -149,6 +155,7 @@ def diagnose(
     scores: Scores = None,
     fail_on: Fail = None,
     crash_step: CrashStep = None,
+    gpu_hour_cost: GpuHourCost = None,
     form: Format = "terminal",
     output: Outputs = None,
 ) -> int:
@@ -160,7 +167,9 @@ def diagnose(
     if reference:
         options = _scoring(dtype=dtype, device=device, most=max_samples, temperature=temperature)
         found = [_recomputed(item, reference, options, needed=False) for item in found]
-    diagnoses = _diagnoses(_with_scores(found, scores), limits, crash_step=crash_step)
+    diagnoses = _diagnoses(
+        _with_scores(found, scores), limits, crash_step=crash_step, gpu_hour_cost=gpu_hour_cost
+    )
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
     _write_outputs(diagnoses, output, code)
     _print(_report(form)(diagnoses, _page(code)))
@@ -534,10 +543,16 @@ def _diagnoses(
     *,
     require: Sequence[str] = (),
     crash_step: int | None = None,
+    gpu_hour_cost: float | None = None,
 ) -> list[Diagnosis]:
     from rlhfdoctor import doctor
 
-    return [doctor.diagnose(run, limits, require=require, crash_step=crash_step) for run in runs]
+    return [
+        doctor.diagnose(
+            run, limits, require=require, crash_step=crash_step, gpu_hour_cost=gpu_hour_cost
+        )
+        for run in runs
+    ]
 
 
 def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from rlhfdoctor import scores, tree
+from rlhfdoctor.cost import cost
 from rlhfdoctor.measures import batches, ladders, logged, prefers, track
 from rlhfdoctor.model import (
     SEVERITIES,
     Cause,
-    Cost,
     Diagnosis,
     Finding,
     Onset,
@@ -38,7 +38,7 @@ DISTANCE_RULES = ("KL002", "KL003", "KL005", "KL006", "ENT001", "PPL001", "PPL00
 UPDATE_RULES = ("UPD001", "UPD002", "CKP003", "REF006")
 """Rules that tell whether weights were updated. An adapter that is zero (CKP006) was not; one that
 is not may have been trained before this run."""
-PREFERENCE_RULES = ("DPO001", "DPO002", "DPO003", "UPD002")
+PREFERENCE_RULES = ("DPO001", "DPO002", "DPO003", "DPO004", "DPO005", "UPD002")
 
 
 def diagnose(
@@ -47,11 +47,12 @@ def diagnose(
     *,
     require: Sequence[str] = (),
     crash_step: int | None = None,
+    gpu_hour_cost: float | None = None,
 ) -> Diagnosis:
     """Judge one run.
 
     require: codes of rules that must have looked beside the profile's list. crash_step: chooses
-    the row of the rollback table in the onset's place.
+    the row of the rollback table in the onset's place. gpu_hour_cost: the price of one GPU-hour.
     """
     profile = profile or Profile()
     limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
@@ -70,8 +71,9 @@ def diagnose(
     answers, causes = tree.walk(settled, clear, skipped)
     unanswered = _unanswered(run, profile, (*require,), clear, settled)
     verdict = _verdict(settled, unanswered)
-    causes = tuple(_qualified(run, verdict, cause) for cause in causes)
+    causes = tuple(_told(run, _qualified(run, verdict, cause)) for cause in causes)
     onset = _onset(verdict, causes, settled)
+    lost = onset if verdict == "collapsed" and _had_learnt(causes) else None
     plan = suggest(run, verdict, causes, settled, onset, crash_step)
     findings = _ordered(settled, causes)
     return Diagnosis(
@@ -89,7 +91,7 @@ def diagnose(
         answers=answers,
         causes=causes,
         rollback=plan,
-        cost=_cost(run, onset) if verdict == "collapsed" and _had_learnt(causes) else None,
+        cost=cost(run, lost, gpu_hour_cost),
         references=scores.references(run),
         notes=run.notes,
     )
@@ -136,7 +138,7 @@ def _date(finding: Finding) -> tuple[int, int]:
 
 def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
     """Say what would make a cause surer, and take back advice that the verdict forbids."""
-    if cause.name == tree.OVER_OPTIMISATION and "eval_reward_raw_mean" not in run.columns:
+    if cause.name == tree.OVER_OPTIMISATION and not any(map(_held_out, run.columns)):
         return replace(cause, caveat="no held-out reward was logged")
     if cause.name == tree.INTERRUPTED:
         if "ended_with" in run.config:
@@ -150,6 +152,24 @@ def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
         if verdict == "collapsed":
             cause = replace(cause, remedy="do not resume a collapsed policy")
     return cause
+
+
+def _held_out(column: str) -> bool:
+    return column.startswith(("eval_reward", "heldout_"))
+
+
+def _told(run: Run, cause: Cause) -> Cause:
+    """Put the run and its samples into the commands that would run the tests."""
+    files = [batch.source for batch in batches(run)]
+    if os.path.isdir(run.path):
+        files = [os.path.join(run.path, file) for file in files]
+    names = {"run": _quoted(run.path), "samples": _quoted(files[0]) if files else "FILE"}
+    return replace(
+        cause,
+        rivals=tuple(
+            replace(rival, command=rival.command.format(**names)) for rival in cause.rivals
+        ),
+    )
 
 
 def _unanswered(
@@ -357,11 +377,3 @@ def _interval(onset: Onset) -> str:
 
 def _had_learnt(causes: Sequence[Cause]) -> bool:
     return not causes or causes[0].name not in tree.NOTHING_LEARNT
-
-
-def _cost(run: Run, onset: Onset | None) -> Cost | None:
-    first, last = run.first_step, run.last_step
-    if onset is None or first is None or last is None:
-        return None
-    after = max(last - onset.step, 0)
-    return Cost(after, after / max(last, 1))

@@ -367,6 +367,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another cause that would look the same, and the test that tells the two apart.
+
+    reply: yes where the test speaks for the rival, no where it rules it out, unknown where it was
+    not run. why: the rules that tell so, or what they lacked. command: what would run the test.
+    """
+
+    name: str
+    test: str
+    reply: Reply
+    why: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """One end of the tree: a name, how sure, what to do, and the rules that led there."""
 
@@ -377,6 +392,7 @@ class Cause:
     answers: tuple[str, ...] = ()
     onset: Onset | None = None
     caveat: str = ""
+    rivals: tuple[Rival, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,11 +441,21 @@ class RollbackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was computed after the onset."""
+    """What was computed for nothing.
 
-    steps_after_onset: int
-    fraction: float
+    steps_after_onset, fraction, hours, gpu_hours: after the onset of a collapse; of all steps; wall
+    clock; times the GPUs of the configuration. silent_fraction, silent_gpu_hours: in groups whose
+    rewards were all equal, before the onset. money: all GPU-hours named here at the price that the
+    user gave. None where the log does not tell.
+    """
+
+    steps_after_onset: int = 0
+    fraction: float = 0.0
+    hours: float | None = None
     gpu_hours: float | None = None
+    silent_fraction: float | None = None
+    silent_gpu_hours: float | None = None
+    money: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,38 @@
 
 Roots stand in the order in which an experienced engineer asks: A is the log whole, B is anything
 not finite, C did the weights move, D is the reference what it should be, E is there a learning
-signal, G is the objective the right one, H does preference training displace. A question is
-answered by rules: yes where one of them found something, no where at least one looked and none
-did, unknown where none could look.
+signal, F are the updates sound, G is the objective the right one, H does preference training
+displace, I is a setting out of its range. A question is answered by rules: yes where one of them
+found something, no where at least one looked and none did, unknown where none could look. A cause
+names its rivals, the test that would tell them apart, and how that test came out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rlhfdoctor.model import Answer, Cause, Confidence, Finding, Onset, Skip
+from rlhfdoctor.model import Answer, Cause, Confidence, Finding, Onset, Reply, Rival, Skip
+
+RECOMPUTE = "rlhfdoctor diagnose {run} --reference MODEL"
+SAMPLES = "rlhfdoctor samples {samples} --ngrams 3"
+"""Commands that run a test; the doctor fills in the run and its samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """A rival of a cause, and the test that tells them apart.
+
+    rules: those whose finding speaks for the rival; it is ruled out where all of them that looked
+    found nothing. against: rules whose finding speaks for the cause itself. command: what would run
+    the test; empty where no file can tell.
+    """
+
+    cause: str
+    test: str
+    rules: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +41,8 @@ class Ends:
     """A cause.
 
     leads: the rules that name it, put first on its path. proof: rules without any of which it is
-    possible at most.
+    possible at most. taints: what later letters find may follow from it, so that it leads even
+    where no finding of its own is critical.
     """
 
     cause: str
@@ -29,6 +51,8 @@ class Ends:
     caveat: str = ""
     leads: tuple[str, ...] = ()
     proof: tuple[str, ...] = ()
+    taints: bool = False
+    rivals: tuple[Or, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +75,64 @@ OVER_OPTIMISATION = "reward over-optimisation"
 INTERRUPTED = "interrupted"
 NO_SIGNAL = "no learning signal"
 NO_UPDATE = "no weight update"
+WRONG_REFERENCE = "wrong reference"
 NOTHING_LEARNT = (NO_SIGNAL, NO_UPDATE)
 """Causes under which there is nothing to lose and nothing to go back to."""
+
+_REFERENCE = Or(
+    "wrong reference",
+    "recompute the KL against the base, the supervised and the first saved model",
+    rules=("REF002", "REF003", "REF004", "REF005"),
+    command=RECOMPUTE,
+)
+_REWARD = Or(
+    OVER_OPTIMISATION,
+    "score late samples with a second reward model",
+    rules=("RWD001", "RWD002", "RWD004", "RWD005"),
+)
+_LOOPS = Or(
+    "repetition collapse",
+    "read late samples for loops",
+    rules=("SMP001",),
+    command=SAMPLES,
+)
+_MISMATCH = Or(
+    "rollout and trainer disagree",
+    "replay one batch at learning rate 0 and compare both log-probabilities",
+    rules=("MIS001", "MIS002", "MIS003", "MIS005"),
+)
+_CUT = Or(
+    "answers cut at the length limit",
+    "score answers that were not cut",
+    rules=("LEN003", "LEN007", "LEN008"),
+)
+
+_DIVERGED = Or(
+    "divergence before it",
+    "look whether gradient norm or KL left their level first",
+    rules=("OPT001", "KL002", "KL003"),
+)
 
 _OVER_OPTIMISED = Ends(
     OVER_OPTIMISATION,
     "probable",
     "repair the reward first; a stronger KL penalty or a lower learning rate only delays it",
-    proof=("RWD001", "RWD002"),
+    proof=("RWD001", "RWD002", "RWD004", "RWD005"),
+    rivals=(
+        Or(
+            "policy drift",
+            "score late samples with a second reward model",
+            against=("RWD001", "RWD002", "RWD004", "RWD005"),
+        ),
+        _REFERENCE,
+        _LOOPS,
+    ),
 )
 _DRIFT = Ends(
     "policy drift",
     "possible",
     "lower the learning rate or raise the KL penalty; the reward does not explain the distance",
+    rivals=(_REWARD, _REFERENCE, _MISMATCH),
 )
 _REFERENCE_MOVED = Ends(
     "the reference moved",
@@ -71,30 +140,85 @@ _REFERENCE_MOVED = Ends(
     "recompute the KL against the initial model; switch the reference update off or slow it down",
     caveat="from two sample files; not recomputed",
     leads=("REF001",),
+    taints=True,
+    rivals=(_REFERENCE,),
 )
 _REPETITION = Ends(
     "repetition collapse",
     "probable",
     "go back to before it; raise the KL penalty, lower the learning rate",
+    rivals=(
+        Or(
+            "logits that are not finite",
+            'one character over and over ("!!!!") is token 0: look for NaN in the rollout engine',
+            rules=("NUM001", "CKP002"),
+        ),
+        _REWARD,
+    ),
 )
 _NO_SIGNAL = Ends(
     NO_SIGNAL,
     "confirmed",
     "check the reward's parser and the prompt template, then easier (or harder) prompts",
     leads=("GRP001",),
+    rivals=(_CUT,),
 )
 _NO_UPDATE = Ends(
     NO_UPDATE,
     "confirmed",
     "find out why no parameter is trained (adapter, frozen layers, masked labels), then restart",
+    rivals=(
+        Or(NO_SIGNAL, "look for reward spread within a group", rules=("GRP001",)),
+        Or(
+            "the trained weights were not saved",
+            "compare the checkpoints' bytes with the initial model's",
+            rules=("CKP003", "CKP007"),
+            command=RECOMPUTE,
+        ),
+    ),
 )
-
-
 _DISPLACEMENT = Ends(
     "likelihood displacement",
     "probable",
     "learning rate ten times lower, then beta, then a supervised term",
-    leads=("DPO001",),
+    leads=("DPO001", "DPO004"),
+    rivals=(
+        Or(
+            "the ordinary fall of both log-probabilities",
+            "perplexity of the chosen answers against the supervised model's; greedy samples",
+            against=("DPO001", "DPO004"),
+            command=RECOMPUTE,
+        ),
+    ),
+)
+_WRONG_REFERENCE = Ends(
+    WRONG_REFERENCE,
+    "probable",
+    "recompute against base and supervised model; restart with the right reference",
+    caveat="or log-probabilities that disagree; not recomputed",
+    leads=("REF002",),
+    taints=True,
+    rivals=(
+        Or(
+            "log-probabilities that disagree",
+            "recompute one batch with batch size 1 and right padding",
+            rules=("REF007", "MIS001", "MIS002", "MIS003"),
+            command=RECOMPUTE,
+        ),
+    ),
+)
+_CUT_OFF = Ends(
+    "answers cut at the length limit",
+    "probable",
+    "raise the limit or ask for shorter answers; a reward on a cut answer teaches nothing",
+    rivals=(
+        Or(
+            "answers that never end",
+            "look whether the end-of-sequence token is masked or is the padding",
+            rules=("LEN004", "LEN008"),
+        ),
+        Or(NO_SIGNAL, "look for reward spread within a group", rules=("GRP001",)),
+    ),
 )
 
 
@@ -110,6 +234,19 @@ def _reward(code: str, otherwise: Ends) -> Ask:
     )
 
 
+_SEAM = Ask(
+    "D4b",
+    "Did the KL fall to nothing where the run was resumed?",
+    ("REF008",),
+    yes=Ends(
+        "the reference was captured anew",
+        "possible",
+        "recompute the KL against the initial model; name the reference when resuming",
+        leads=("REF008",),
+        taints=True,
+        rivals=(_REFERENCE,),
+    ),
+)
 _CALMER = Ask(
     "D4a",
     "Is the logged KL calmer than the recomputed one?",
@@ -119,7 +256,33 @@ _CALMER = Ask(
         "confirmed",
         "judge by the recomputed KL; switch the reference update off or slow it down",
         leads=("REF003", "REF001"),
+        taints=True,
     ),
+    no=_SEAM,
+    unknown=_SEAM,
+)
+_STOPPED = Ask(
+    "C2",
+    "Did the weights stop moving?",
+    ("UPD003",),
+    yes=Ends(
+        "the updates stopped",
+        "probable",
+        "find out what became constant at that step: the answers, or the learning rate",
+        rivals=(
+            Or(NO_SIGNAL, "look for reward spread within a group", rules=("GRP001",)),
+            Or(
+                "a schedule that ended",
+                "look at the learning rate from there on",
+                rules=("OPT006",),
+            ),
+        ),
+    ),
+)
+_PEAKED = Or(
+    "a start that was peaked already",
+    "compare with the entropy of the supervised model",
+    rules=("ENT003",),
 )
 
 TREE: tuple[Ask, ...] = (
@@ -136,6 +299,17 @@ TREE: tuple[Ask, ...] = (
         information=True,
     ),
     Ask(
+        "A2",
+        "Was a checkpoint saved wrongly?",
+        ("CKP004", "CKP005", "CKP007"),
+        yes=Ends(
+            "a checkpoint that was saved wrongly",
+            "probable",
+            "do not go back to it; gather all parameters before saving, and save anew",
+            rivals=(_DIVERGED,),
+        ),
+    ),
+    Ask(
         "B",
         "Is any number not finite?",
         ("NUM001", "CKP002"),
@@ -143,6 +317,7 @@ TREE: tuple[Ask, ...] = (
             "non-finite values",
             "confirmed",
             "last finite checkpoint before the first anomaly; change precision or learning rate",
+            rivals=(_DIVERGED,),
         ),
     ),
     Ask(
@@ -157,18 +332,14 @@ TREE: tuple[Ask, ...] = (
             no=_NO_UPDATE,
             unknown=_NO_UPDATE,
         ),
+        no=_STOPPED,
+        unknown=_STOPPED,
     ),
     Ask(
         "D1",
         "Was the policy apart from the reference before its first update?",
-        ("REF002",),
-        yes=Ends(
-            "wrong reference",
-            "probable",
-            "recompute against base and supervised model; restart with the right reference",
-            caveat="or log-probabilities that disagree; not recomputed",
-            leads=("REF002",),
-        ),
+        ("REF002", "DPO005", "DPO007", "DPO008"),
+        yes=_WRONG_REFERENCE,
     ),
     Ask("D2", "Do two files remember different references?", ("REF001",), yes=_REFERENCE_MOVED),
     Ask(
@@ -176,10 +347,11 @@ TREE: tuple[Ask, ...] = (
         "Was the KL measured against another model than training started from?",
         ("REF004",),
         yes=Ends(
-            "wrong reference",
+            WRONG_REFERENCE,
             "confirmed",
             "restart from where training started, with itself as the reference",
             leads=("REF004",),
+            taints=True,
         ),
     ),
     Ask(
@@ -191,11 +363,112 @@ TREE: tuple[Ask, ...] = (
             "confirmed",
             "go back to before that step; give the reference by its path when resuming",
             leads=("REF005",),
+            taints=True,
         ),
         no=_CALMER,
         unknown=_CALMER,
     ),
+    Ask(
+        "D5",
+        "Was the policy apart from the one that sampled, before its first update?",
+        ("REF007",),
+        yes=Ends(
+            "log-probabilities that disagree",
+            "probable",
+            "recompute one batch with batch size 1 and right padding: position ids, attention mask "
+            "or temperature",
+            taints=True,
+            rivals=(_MISMATCH,),
+        ),
+    ),
+    Ask(
+        "D6",
+        "Is the logged KL one that cannot be?",
+        ("KL008", "KL009", "KL010"),
+        yes=Ends(
+            "a KL that is mismeasured",
+            "probable",
+            "recompute it from the checkpoints before judging by it; look at masks, clamps and "
+            "sampling settings",
+            rivals=(
+                Or(
+                    "noise of the k1 estimator",
+                    "look whether the sign changes from row to row",
+                    against=("KL010",),
+                ),
+                _REFERENCE,
+            ),
+        ),
+    ),
     Ask("E", "Is there no reward spread in any group?", ("GRP001",), yes=_NO_SIGNAL),
+    Ask(
+        "E1",
+        "Do the answers never end before the limit, from the start?",
+        ("LEN007", "LEN008"),
+        yes=_CUT_OFF,
+    ),
+    Ask(
+        "F1",
+        "Do rollout engine and trainer disagree on the same weights?",
+        ("MIS001", "MIS002", "MIS003", "MIS005"),
+        yes=Ends(
+            "rollout and trainer disagree",
+            "probable",
+            "find out which first: engine, stale weights, temperature, re-tokenisation; then "
+            "importance weights that are truncated",
+            taints=True,
+            rivals=(
+                Or(
+                    "stale weights after a sync",
+                    "look whether it grows with the step on fixed data",
+                    rules=("MIS004", "MIS005"),
+                ),
+                Or(
+                    "temperature or truncated sampling",
+                    "look whether the ratio is off by one constant factor",
+                    rules=("MIS003",),
+                ),
+                Or(
+                    "precision of half floats",
+                    "look at the spread: a mean of 0 with wide tails harms long answers alone",
+                ),
+            ),
+        ),
+    ),
+    Ask(
+        "F2",
+        "Are the updates too large?",
+        ("OPT001", "OPT002", "OPT003", "OPT004", "OPT005", "OPT006", "OPT007"),
+        yes=Ends(
+            "unstable updates",
+            "possible",
+            "lower the learning rate, fewer updates on one batch; go back to before the first rise",
+            rivals=(_MISMATCH, _REWARD),
+        ),
+    ),
+    Ask(
+        "F3",
+        "Is the value model worse than a constant?",
+        ("VAL001", "VAL002"),
+        yes=Ends(
+            "a value model that does not follow",
+            "possible",
+            "train the value model first or faster; normalise the reward",
+            rivals=(
+                Or(
+                    "a consequence of a collapse",
+                    "look whether entropy or KL left their level before",
+                    rules=("ENT001", "KL002", "KL003"),
+                ),
+            ),
+        ),
+    ),
+    Ask(
+        "G0",
+        "Does the reward rise while the task is done no better?",
+        ("RWD004", "RWD005"),
+        yes=_OVER_OPTIMISED,
+    ),
     Ask(
         "G1",
         "Is the policy too far from the reference?",
@@ -216,18 +489,20 @@ TREE: tuple[Ask, ...] = (
         yes=Ask(
             "G2a",
             "Do the samples repeat themselves?",
-            ("SMP001",),
+            ("SMP001", "PPL005"),
             yes=_reward("G2b", _REPETITION),
             no=Ends(
                 "entropy collapse",
                 "probable",
                 "go back to before entropy halved; raise the upper clip range or the temperature",
+                rivals=(_PEAKED, _REWARD),
             ),
             unknown=Ends(
                 "entropy collapse",
                 "possible",
                 "go back to before entropy halved; raise the upper clip range or the temperature",
                 caveat="no samples to read",
+                rivals=(_LOOPS, _PEAKED, _REWARD),
             ),
         ),
     ),
@@ -248,11 +523,13 @@ TREE: tuple[Ask, ...] = (
                     "length explosion",
                     "probable",
                     "take the length out of the reward; penalise overlong answers",
+                    rivals=(_LOOPS,),
                 ),
                 no=Ends(
                     "length explosion",
                     "possible",
                     "penalise overlong answers, or raise the limit if it was too low",
+                    rivals=(_LOOPS, _CUT),
                 ),
             ),
             unknown=Ends(
@@ -260,6 +537,7 @@ TREE: tuple[Ask, ...] = (
                 "possible",
                 "read samples; penalise overlong answers if they ramble",
                 caveat="no samples to read",
+                rivals=(_LOOPS, _CUT),
             ),
         ),
     ),
@@ -270,21 +548,115 @@ TREE: tuple[Ask, ...] = (
         yes=_reward("G4a", _REPETITION),
     ),
     Ask(
+        "G5",
+        "Did entropy or perplexity explode?",
+        ("ENT002", "PPL004"),
+        yes=Ends(
+            "entropy explosion",
+            "possible",
+            "no entropy bonus, a lower upper clip range; read samples for gibberish",
+            rivals=(
+                Or(
+                    "an entropy bonus",
+                    "look whether the entropy coefficient is above 0",
+                ),
+                _MISMATCH,
+                _LOOPS,
+            ),
+        ),
+    ),
+    Ask(
+        "G6",
+        "Did the answers shrink to nothing?",
+        ("LEN006",),
+        yes=Ends(
+            "length collapse",
+            "possible",
+            "do not punish long answers by cutting them; mean the loss over tokens",
+            rivals=(
+                Or(
+                    "a task of short answers",
+                    "look at the held-out score while they shrink",
+                    rules=("RWD003",),
+                    against=("RWD004",),
+                ),
+            ),
+        ),
+    ),
+    Ask(
+        "G7",
+        "Did the answers stop depending on the question?",
+        ("RWD006", "RWD007"),
+        yes=Ends(
+            "policy collapse",
+            "probable",
+            "go back to before it; an entropy bonus, a lower learning rate, a balanced reward",
+            rivals=(
+                Or(NO_SIGNAL, "look for reward spread within a group", rules=("GRP001",)),
+                _LOOPS,
+            ),
+        ),
+    ),
+    Ask(
+        "G8",
+        "Does the reward fall?",
+        ("RWD008",),
+        yes=Ends(
+            "training makes the policy worse",
+            "possible",
+            "check the reward's sign and definition, then a lower learning rate",
+            rivals=(_MISMATCH, _CUT),
+        ),
+    ),
+    Ask(
         "H",
         "Does preference training push the chosen answers down?",
-        ("DPO001", "DPO002", "DPO003"),
+        ("DPO001", "DPO002", "DPO003", "DPO004", "DPO011"),
         yes=Ask(
             "H1",
             "Did the policy get worse at the pairs than it was untrained?",
-            ("DPO002", "DPO003"),
+            ("DPO002", "DPO003", "DPO011"),
             yes=Ends(
                 "preference training diverged",
                 "probable",
                 "learning rate ten times lower; check that chosen and rejected are not swapped",
                 leads=("DPO001", "DPO002", "DPO003"),
+                rivals=(
+                    Or(
+                        WRONG_REFERENCE,
+                        "look for rewards of 0 and a loss of ln 2 before the first update",
+                        rules=("DPO005", "DPO007", "DPO008"),
+                    ),
+                ),
             ),
             no=_DISPLACEMENT,
             unknown=_DISPLACEMENT,
+        ),
+    ),
+    Ask(
+        "H2",
+        "Does it learn the pairs by heart?",
+        ("DPO006", "DPO009"),
+        yes=Ends(
+            "overfitting to the pairs",
+            "probable",
+            "the checkpoint of the best evaluation; fewer epochs, a lower learning rate",
+            rivals=(
+                Or(
+                    "pairs that are trivially apart",
+                    "train a classifier on length or first words to tell chosen from rejected",
+                ),
+            ),
+        ),
+    ),
+    Ask(
+        "I",
+        "Is a setting out of its range?",
+        ("CFG001", "CFG002", "CFG008"),
+        yes=Ends(
+            "configuration",
+            "possible",
+            "bring the setting into the range that its algorithm is used with",
         ),
     ),
 )
@@ -297,25 +669,50 @@ def walk(
 
     A cause that several roots reach is one cause with one path, dated by the first of them. The
     earliest letter leads that does not begin clearly after another cause, which it could then not
-    explain; the rest stand in the order of their onsets, those without a critical finding last. A
-    consequence therefore never leads: zero spread after a collapse, a log cut after it.
+    explain; the rest stand in the order of their onsets. Those without a critical finding come
+    last, unless what a critical finding saw may follow from them. A consequence therefore never
+    leads: zero spread after a collapse, a log cut after it.
     """
     answers: dict[str, Answer] = {}
     causes: dict[str, Cause] = {}
+    tainting: set[str] = set()
     for root in TREE:
         for asked, end in _follow(root, findings, clear, skipped):
             for answer in asked:
                 answers.setdefault(answer.code, answer)
             if end is not None:
-                cause = _cause(end, asked, findings)
+                rivals = tuple(_rival(each, findings, clear, skipped) for each in end.rivals)
+                cause = replace(_cause(end, asked, findings), rivals=rivals)
                 known = causes.get(cause.name)
                 causes[cause.name] = _merge(known, cause) if known else cause
+                tainting |= {cause.name} if end.taints else set()
     found = list(causes.values())
     order = sorted(found, key=lambda cause: cause.onset.step if cause.onset else 0)
     lead = next((one for one in found if not any(_after(one, other) for other in found)), None)
     grave = {finding.code for finding in findings if finding.severity == "critical"}
-    order.sort(key=lambda cause: (not grave & {*cause.path}, cause is not lead))
-    return tuple(answers.values()), tuple(order)
+
+    def rank(cause: Cause) -> tuple[bool, bool]:
+        explains = cause is lead and cause.name in tainting
+        return not (explains or grave & {*cause.path}), cause is not lead
+
+    return tuple(answers.values()), tuple(sorted(order, key=rank))
+
+
+def _rival(
+    rival: Or, findings: Sequence[Finding], clear: Sequence[str], skipped: Sequence[Skip]
+) -> Rival:
+    """Say how the test came out that tells a rival from the cause."""
+    stand = {item.code for item in findings if item.recovered_at is None}
+    speak = [code for code in rival.rules if code in stand]
+    deny = [code for code in rival.against if code in stand]
+    looked = [code for code in rival.rules if code in clear or _found(code, findings)]
+    reply: Reply = "yes" if speak else "no" if deny or looked else "unknown"
+    told = tuple(speak or deny or looked)
+    missing = [
+        f"{skip.code}: {', '.join(skip.missing)}" for skip in skipped if skip.code in rival.rules
+    ]
+    why = ", ".join(told) if told else "; ".join(missing) or "not run"
+    return Rival(rival.cause, rival.test, reply, why, "" if told else rival.command)
 
 
 def _after(one: Cause, other: Cause) -> bool:
@@ -401,4 +798,5 @@ def _merge(first: Cause, second: Cause) -> Cause:
         answers=tuple(dict.fromkeys((*first.answers, *second.answers))),
         onset=first.onset or second.onset,
         caveat=surer.caveat,
+        rivals=surer.rivals or first.rivals or second.rivals,
     )

@@ -56,14 +56,14 @@ def everywhere(*values: float | None) -> Run:
 
 
 def logged_until(rows: int, more: int, every: int = 1) -> Run:
-    """A log whose learning rate goes on for ``more`` rows after all other columns ended."""
+    """A log whose FLOP share goes on for ``more`` rows after all other columns ended."""
     calm = {"truncation_rate": 0.1, "frac_reward_zero_std": 0.1, "logp_chosen": -1.0}
     columns: dict[str, Any] = {
         name: [calm.get(name, 1.0) if row % every == 0 else None for row in range(rows)]
         + [None] * more
         for name in METRICS
     }
-    return run_of(log_offset=1, scores=SCORED, **{**columns, "lr": [1.0] * (rows + more)})
+    return run_of(log_offset=1, scores=SCORED, **{**columns, "mfu": [1.0] * (rows + more)})
 
 
 @cache

@@ -1,10 +1,11 @@
+import inspect
 from collections.abc import Iterator
 
 import pytest
 
-from rlhfdoctor.model import Cause, Evidence, Finding, Location, Onset, Severity, Skip
+from rlhfdoctor.model import Cause, Evidence, Finding, Location, Onset, Rival, Severity, Skip
 from rlhfdoctor.profile import rules
-from rlhfdoctor.tree import TREE, Ask, Ends, walk
+from rlhfdoctor.tree import TREE, Ask, Ends, Or, walk
 
 CODES = {rule.code for rule in rules()}
 
@@ -32,13 +33,40 @@ def asks(node: Ask | Ends | None) -> Iterator[Ask]:
             yield from asks(branch)
 
 
+def may_accuse(code: str) -> bool:
+    """Whether a rule's source names a severity above information."""
+    (rule,) = [rule for rule in rules() if rule.code == code]
+    source = inspect.getsource(inspect.getmodule(rule.judge) or rule.judge)
+    return '"warning"' in source or '"critical"' in source or "alarms(" in source
+
+
 EVERY = [ask for root in TREE for ask in asks(root)]
+RIVALS = [
+    rival
+    for ask in EVERY
+    for end in (ask.yes, ask.no, ask.unknown)
+    if isinstance(end, Ends)
+    for rival in end.rivals
+]
 
 
 @pytest.mark.parametrize("ask", EVERY, ids=lambda ask: ask.code)
 def test_a_question_is_answered_by_rules_that_exist(ask: Ask) -> None:
     assert ask.question.endswith("?")
     assert set(ask.rules) <= CODES
+
+
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.cause)
+def test_a_rival_is_told_apart_by_rules_that_exist(rival: Or) -> None:
+    assert {*rival.rules, *rival.against} <= CODES
+    assert not {*rival.rules} & {*rival.against}
+    assert rival.command.format(run="run", samples="samples.jsonl").count("{") == 0
+
+
+def test_every_rule_that_may_accuse_stands_in_the_tree() -> None:
+    asked = {code for ask in EVERY for code in ask.rules}
+    quiet = {code for code in CODES - asked if not may_accuse(code)}
+    assert CODES - asked == quiet
 
 
 def test_roots_stand_in_the_order_of_their_letters() -> None:
@@ -104,7 +132,7 @@ def test_the_rule_that_names_the_cause_stands_first_on_its_path() -> None:
 
 
 def test_a_stale_save_is_no_missing_update() -> None:
-    assert names(found("CKP007", severity="warning")) == []
+    assert names(found("CKP007", severity="warning")) == ["a checkpoint that was saved wrongly"]
 
 
 def test_non_finite_values_are_dated_by_the_log_before_the_checkpoints() -> None:
@@ -231,3 +259,47 @@ def test_two_ways_to_one_cause_are_one_cause() -> None:
     assert [cause.name for cause in found_causes] == ["reward over-optimisation"]
     assert found_causes[0].path == ("KL003", "RWD003", "ENT001", "SMP001")
     assert found_causes[0].onset == Onset(50, 50, 50)
+
+
+def told(rival: str, *findings: Finding, skipped: tuple[str, ...] = ()) -> Rival:
+    first = causes(*findings, skipped=skipped)[0]
+    return {item.name: item for item in first.rivals}[rival]
+
+
+def test_a_rival_that_a_rule_speaks_for_is_named_with_it() -> None:
+    rival = told("repetition collapse", found("KL003"), found("SMP001"), found("RWD002"))
+    assert (rival.reply, rival.why, rival.command) == ("yes", "SMP001", "")
+
+
+def test_a_rival_whose_test_found_nothing_is_spoken_against() -> None:
+    rival = told("repetition collapse", found("KL003"), found("RWD002"))
+    assert (rival.reply, rival.why, rival.command) == ("no", "SMP001", "")
+
+
+def test_a_test_that_was_not_run_is_told_with_its_command() -> None:
+    rival = told("repetition collapse", found("KL003"), found("RWD002"), skipped=("SMP001",))
+    assert (rival.reply, rival.why) == ("unknown", "SMP001: x")
+    assert rival.command == "rlhfdoctor samples {samples} --ngrams 3"
+
+
+def test_what_speaks_for_the_cause_speaks_against_its_rival() -> None:
+    paid = told("policy drift", found("KL003"), found("RWD002"), found("RWD003", severity="info"))
+    assert (paid.reply, paid.why) == ("no", "RWD002")
+    bare = told("policy drift", found("KL003"), found("RWD003", severity="info"))
+    assert (bare.reply, bare.why) == ("unknown", "not run")
+
+
+@pytest.mark.parametrize(
+    ("step", "first"),
+    [
+        pytest.param(40, "rollout and trainer disagree", id="that began before"),
+        pytest.param(50, "rollout and trainer disagree", id="that began with it"),
+        pytest.param(90, "policy drift", id="that began after it"),
+    ],
+)
+def test_a_fault_that_later_findings_may_follow_from_leads_them(step: int, first: str) -> None:
+    assert names(found("MIS001", step, "warning"), found("KL003", 50))[0] == first
+
+
+def test_updates_that_are_too_large_follow_what_is_critical() -> None:
+    assert names(found("OPT001", 40, "warning"), found("KL003", 50))[0] == "policy drift"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 
-from rlhfdoctor.model import Change, Diagnosis
+from rlhfdoctor.model import Cause, Change, Diagnosis
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -36,6 +37,18 @@ def five_lines(diagnosis: Diagnosis) -> list[str]:
         _lost(diagnosis),
     ]
     return [shown(line) for line in lines]
+
+
+def rivals(cause: Cause) -> Iterator[str]:
+    """Yield a line for each rival of a cause: the test that tells them apart, how it came out."""
+    for rival in cause.rivals:
+        how = {
+            "yes": f"{rival.why} speaks for it",
+            "no": f"{rival.why} speaks against it",
+            "unknown": "not tested",
+        }[rival.reply]
+        command = f": {rival.command}" if rival.command else ""
+        yield f"or {rival.name}? {how} ({rival.test}{command})"
 
 
 def change(item: Change) -> str:
@@ -75,7 +88,18 @@ def _rollback(diagnosis: Diagnosis) -> str:
     return f"Go back to {plan.checkpoint.name}{perplexity}. {reason}{tail}"
 
 
+MUCH = 0.5
+"""Share of groups without reward spread from which the five lines tell it."""
+
+
 def _lost(diagnosis: Diagnosis) -> str:
     cost, last = diagnosis.cost, diagnosis.run.last_step
-    lost = f"Lost: {cost.steps_after_onset} of {last} steps. " if cost else ""
+    lost = ""
+    if cost and cost.steps_after_onset:
+        hours = f" ({cost.gpu_hours:.3g} GPU-hours)" if cost.gpu_hours is not None else ""
+        lost = f"Lost: {cost.steps_after_onset} of {last} steps{hours}. "
+    if cost and (cost.silent_fraction or 0.0) >= MUCH:
+        lost += f"{cost.silent_fraction:.0%} of the groups carried no signal. "
+    if cost and cost.money is not None:
+        lost += f"Price: {cost.money:.2f}. "
     return f"{lost}Next: {diagnosis.next_step}"

@@ -97,6 +97,7 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
                     "remedy": cause.remedy,
                     "path": list(cause.path),
                     "answers": list(cause.answers),
+                    "rivals": [asdict(rival) for rival in cause.rivals],
                 }
                 for cause in diagnosis.causes
             ],
@@ -112,13 +113,7 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
             "scans": scan_rows(run),
             "rollback": rollback(diagnosis.rollback),
             "backtest": {"alarms": [dict(alarm) for alarm in diagnosis.backtest]},
-            "cost": None
-            if cost is None
-            else {
-                "steps_after_onset": cost.steps_after_onset,
-                "fraction": cost.fraction,
-                "gpu_hours": cost.gpu_hours,
-            },
+            "cost": None if cost is None else asdict(cost),
             "notes": [{"where": note.where, "text": note.text} for note in diagnosis.notes],
         },
     )

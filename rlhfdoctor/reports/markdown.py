@@ -7,7 +7,7 @@ from typing import Any
 
 from rlhfdoctor.model import Diagnosis, Evidence
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._lines import change, five_lines, shown
+from rlhfdoctor.reports._lines import change, five_lines, rivals, shown
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
     TextTable,
@@ -65,6 +65,14 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
                 ),
             )
         )
+    if diagnosis.causes:
+        yield "## Causes"
+        yield ""
+        for cause in diagnosis.causes:
+            yield f"- {plain(cause.name)} ({cause.confidence}): {plain(cause.remedy)}"
+            for line in rivals(cause):
+                yield f"  - {plain(line)}"
+        yield ""
     yield from _recomputed(score_rows(diagnosis.run), diagnosis.references)
     plan = diagnosis.rollback
     if plan.needed:

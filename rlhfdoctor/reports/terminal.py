@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._lines import change, five_lines, shown
+from rlhfdoctor.reports._lines import change, five_lines, rivals, shown
 from rlhfdoctor.reports._tables import OFF_POLICY, has_off_policy, reference_lines, score_tables
 from rlhfdoctor.reports.json import score_rows
 
@@ -372,6 +372,8 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
             path = " > ".join(cause.path)
             yield 2, Text(f"=> \t{cause.name} ({cause.confidence}): {cause.remedy}")
             yield 5, Text(path, style="dim")
+            for rival in rivals(cause):
+                yield 5, Text(shown(rival))
     yield from _recomputed(score_rows(diagnosis.run), diagnosis.references, width)
     if diagnosis.rollback.needed:
         yield 0, Text("")

@@ -102,11 +102,39 @@ def test_a_short_log_is_not_judged(rows: int, looks: bool) -> None:
     assert skipped("UPD002", run) is not looks
 
 
+@pytest.mark.parametrize(
+    ("rows", "rates", "severity"),
+    [
+        pytest.param(2, [1e-6] * 2, None, id="two rows are too few"),
+        pytest.param(3, [1e-6] * 3, "warning", id="three rows of a constant rate"),
+        pytest.param(3, [3e-6, 2e-6, 1e-6], "warning", id="three rows of a rate that falls"),
+        pytest.param(9, [1e-7] * 6 + [1e-6] * 3, "warning", id="nine rows, three past a warm-up"),
+        pytest.param(9, [1e-7] * 7 + [1e-6] * 2, None, id="nine rows, two past a warm-up"),
+        pytest.param(3, [1e-7, 2e-7, 3e-7], None, id="a rate that rises warms up"),
+        pytest.param(3, [0.0] * 3, None, id="a rate of zero updates nothing"),
+        pytest.param(3, [NAN] * 3, None, id="a rate of NaN is none"),
+        pytest.param(10, [0.0] * 10, "critical", id="ten rows need no rate"),
+    ],
+)
+def test_past_the_warm_up_three_rows_are_a_warning(
+    rows: int, rates: list[float], severity: str | None
+) -> None:
+    run = run_of(loss_total=[LN2] * rows, dpo_margin=[0.0] * rows, lr=rates)
+    assert silent("UPD002", run) is (severity is None)
+    if severity:
+        finding = only("UPD002", run)
+        assert finding.severity == severity
+        assert finding.alone is (severity == "critical")
+
+
 def test_the_limits_can_be_set() -> None:
     run = run_of(loss_total=[LN2 + 0.002] * 12, dpo_margin=[0.0] * 12)
     assert clear("UPD002", run)
     assert not clear("UPD002", run, tolerance=0.003)
-    assert clear("UPD002", run, tolerance=0.003, rows=13)
+    assert silent("UPD002", run, tolerance=0.003, rows=13)
     short = run_of(loss_total=[LN2] * 20, dpo_margin=[0.0] * 12 + [NAN] * 8)
     assert not clear("UPD002", short, rows=12)
-    assert clear("UPD002", short, rows=13)
+    assert silent("UPD002", short, rows=13)
+    warm = run_of(loss_total=[LN2] * 4, dpo_margin=[0.0] * 4, lr=[1e-6] * 4)
+    assert only("UPD002", warm, few=4)
+    assert silent("UPD002", warm, few=5)

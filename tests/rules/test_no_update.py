@@ -114,7 +114,61 @@ def test_two_rows_are_needed(rows: int, looks: bool) -> None:
     assert skipped("UPD001", run_of(grad_norm=[1.0] * rows)) is not looks
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "proves"),
+    [
+        pytest.param("frac_reward_zero_std", 0.98, True, id="some groups have a spread"),
+        pytest.param("frac_reward_zero_std", 1.0, False, id="no group has one"),
+        pytest.param("frac_reward_zero_std", 0.995, False, id="hardly a group has one"),
+        pytest.param("reward_group_std", 1.5e-5, True, id="a spread above rounding"),
+        pytest.param("reward_group_std", 9e-6, False, id="a spread that is rounding"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("rows", "severity"),
+    [
+        pytest.param(1, "info", id="in one row, which proves nothing"),
+        pytest.param(2, "critical", id="in two rows"),
+        pytest.param(9, "critical", id="in nine rows"),
+    ],
+)
+def test_a_gradient_of_zero_beside_a_spread_of_rewards(
+    rows: int, severity: str, column: str, value: float, proves: bool
+) -> None:
+    run = log_of({column: [value] * rows}, grad_norm=[0.0] * rows)
+    assert skipped("UPD001", run) is not proves
+    if proves:
+        assert only("UPD001", run).severity == severity
+
+
+def test_one_row_is_said_to_prove_nothing() -> None:
+    run = run_of(steps=[5], grad_norm=[0.0], frac_reward_zero_std=[0.0])
+    finding = only("UPD001", run)
+    assert not finding.alone
+    assert finding.onset is not None
+    assert finding.onset.step == 5
+    assert logged(finding.evidence[0], "grad_norm", "L2 norm")
+    assert "exactly 0 in the one logged row, step 5: rewards differ" in finding.message
+    assert skipped("UPD001", run_of(grad_norm=[0.0]))
+    assert skipped("UPD001", run_of(grad_norm=[0.4], frac_reward_zero_std=[0.0]))
+
+
+def test_ten_rows_of_zero_are_a_proof_even_without_a_spread() -> None:
+    run = run_of(grad_norm=[0.0] * 10, frac_reward_zero_std=[1.0] * 10)
+    assert only("UPD001", run).severity == "critical"
+
+
+def test_a_spread_in_other_rows_says_nothing_of_these() -> None:
+    run = run_of(grad_norm=[0.0] * 3 + [None] * 3, frac_reward_zero_std=[1.0] * 3 + [0.0] * 3)
+    assert skipped("UPD001", run)
+
+
 def test_the_limits_can_be_set() -> None:
+    few: dict[str, list[float | None]] = {"frac_reward_zero_std": [1.0] * 6}
+    assert only("UPD001", log_of(few, grad_norm=[0.0] * 6), still=6)
+    assert only("UPD001", log_of(few, grad_norm=[0.0] * 6), share=1.1)
+    tiny: dict[str, list[float | None]] = {"reward_group_std": [1e-7] * 6}
+    assert only("UPD001", log_of(tiny, grad_norm=[0.0] * 6), float_noise=1e-8)
     run = run_of(grad_norm=[0.0] * 5)
     assert judge("UPD001", run)
     assert silent("UPD001", run, rows=6)

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.builders import clear, judge, only, run_of, skipped
-from tests.rules.shapes import NAN, log_of, logged
+from tests.rules.shapes import NAN, halves, log_of, logged
 
 FEW = [0.02] * 10
 
@@ -98,3 +98,57 @@ def test_the_limits_can_be_set() -> None:
     assert judge("LEN003", run, share=0.3)
     assert clear("LEN003", run, share=0.3, patience=7)
     assert only("LEN003", run, share=0.3, start=0.01).severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("errors", "severity"),
+    [
+        pytest.param(3.9, "warning", id="a reward that may not have risen excuses nothing"),
+        pytest.param(4.1, "info", id="a reward that rises: the limit may be the task's"),
+    ],
+)
+def test_texts_that_fill_the_limit_and_earn_by_it_are_information(
+    errors: float, severity: str
+) -> None:
+    reward = halves(errors, centre=50.0)
+    run = run_of(truncation_rate=[1.0] * len(reward), reward_raw_mean=reward)
+    assert only("LEN003", run).severity == severity
+
+
+def test_a_rising_reward_does_not_excuse_an_explosion() -> None:
+    reward = halves(9.0, centre=50.0)
+    run = run_of(truncation_rate=[0.02] * 10 + [1.0] * 10, reward_raw_mean=reward)
+    assert only("LEN003", run).severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("cut", "reward", "found"),
+    [
+        pytest.param([0.97, 0.99], [0.0, 0.0], True, id="two rows of it are proof"),
+        pytest.param([0.95, 1.0, 0.97, 0.99], [-0.1] * 4, True, id="four rows of a failing reward"),
+        pytest.param([0.94, 1.0, 1.0], [0.0] * 3, False, id="a row with fewer cut is none"),
+        pytest.param([0.99, 0.99], [0.0, 0.1], False, id="something was earned"),
+        pytest.param([0.99, 0.99], [0.5, 0.5], False, id="the same reward, but a reward"),
+        pytest.param([0.99, 0.99], [-0.2, -0.1], False, id="the failures differ"),
+        pytest.param([0.99, 0.99], [0.0, NAN], False, id="one row without a reward"),
+    ],
+)
+def test_a_short_log_is_judged_where_all_is_cut_and_nothing_earned(
+    cut: list[float], reward: list[float], found: bool
+) -> None:
+    run = run_of(truncation_rate=cut, reward_raw_mean=reward)
+    assert skipped("LEN003", run) is not found
+    if found:
+        finding = only("LEN003", run)
+        assert finding.severity == "warning"
+        assert finding.evidence[0].limit_high == 0.95
+        assert finding.onset is not None
+        assert finding.onset.step == 1
+        assert f"for {len(cut)} logged rows" in finding.message
+        assert judge("LEN003", run, patience=len(cut))
+
+
+def test_the_share_of_a_short_log_can_be_set() -> None:
+    run = run_of(truncation_rate=[0.9, 0.9], reward_raw_mean=[0.0, 0.0])
+    assert skipped("LEN003", run)
+    assert judge("LEN003", run, nearly_all=0.9)

@@ -1,0 +1,79 @@
+"""What a run computed for nothing: after its onset, and in groups that carry no signal."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import fmean
+
+import polars as pl
+
+from rlhfdoctor.measures import logged, track
+from rlhfdoctor.model import Cost, Onset, Run
+
+SECONDS = 3600.0
+"""Seconds of an hour."""
+
+
+def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | None:
+    """Count steps, wall-clock hours and GPU-hours; None where neither is known to be lost.
+
+    onset: of a run that is lost from there on; None where it is not. price: of one GPU-hour, in
+    whatever currency; money is counted only with it. Hours come from the logged time of each step,
+    or from the clock of the log; GPU-hours need the number of GPUs from the configuration.
+    """
+    silent = _silent_share(run, onset)
+    first, last = run.first_step, run.last_step
+    if first is None or last is None or (onset is None and silent is None):
+        return None
+    gpus = run.number("gpus")
+    begins = onset.step if onset else last
+    after = max(last - begins, 0)
+    hours = _hours(run, begins, last) if onset else None
+    before = _hours(run, first, begins)
+    lost = None if hours is None or gpus is None else hours * gpus
+    idle = None if silent is None or before is None or gpus is None else silent * before * gpus
+    known = [part for part in (lost, idle) if part is not None]
+    return Cost(
+        steps_after_onset=after,
+        fraction=after / max(last, 1),
+        hours=hours,
+        gpu_hours=lost,
+        silent_fraction=silent,
+        silent_gpu_hours=idle,
+        money=sum(known) * price if price is not None and known else None,
+    )
+
+
+def _silent_share(run: Run, onset: Onset | None) -> float | None:
+    """Return the mean share of groups without reward spread, of the rows before the onset."""
+    if not logged(run, "frac_reward_zero_std"):
+        return None
+    found = track(run, "frac_reward_zero_std")
+    pairs = zip(found.steps, found.values, strict=True)
+    shares = [share for step, share in pairs if onset is None or step < onset.step]
+    return fmean(shares) if shares else None
+
+
+def _hours(run: Run, first: int, last: int) -> float | None:
+    """Return the wall-clock hours from one logged step to another; None without a clock."""
+    if logged(run, "step_time"):
+        time = track(run, "step_time")
+        if time.column.unit == "s" and not time.placeholder:
+            there = zip(pairwise((first, *time.steps)), time.values, strict=True)
+            spent = [
+                (step - max(before, first)) * seconds
+                for (before, step), seconds in there
+                if first < step <= last
+            ]
+            return sum(spent) / SECONDS
+    clock = (
+        run.observations.filter(pl.col("wall_time").is_finite() & (pl.col("split") == "train"))
+        .group_by("step")
+        .agg(pl.col("wall_time").min())
+        .filter(pl.col("step").is_between(first, last))
+        .sort("step")
+        .collect()
+    )
+    if clock.height < 2 or not clock["wall_time"].is_sorted():
+        return None
+    return float(clock["wall_time"][-1] - clock["wall_time"][0]) / SECONDS

@@ -1,0 +1,55 @@
+"""Whether a run earns: what rules about lengths and groups ask of the reward beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rlhfdoctor.measures import Track, logged, track
+from rlhfdoctor.model import Run
+from rlhfdoctor.series import halves_differ, rise
+
+TREND = 4.0
+"""Standard errors that make a trend, as everywhere in this package."""
+
+MOST = 0.5
+"""Share of rows that earn the same, from which the reward is stuck there. [H]"""
+
+FEW = 5
+"""Logged rows below which all of them must earn the same."""
+
+DECIMALS = 3
+"""Decimals, in units of the largest reward, to which rewards are the same (DSE 586)."""
+
+
+def reward_of(run: Run) -> Track | None:
+    """Return the reward before any penalty, or None where it is not logged."""
+    return track(run, "reward_raw_mean") if logged(run, "reward_raw_mean") else None
+
+
+def rises(values: Sequence[float], errors: float = TREND) -> bool:
+    """Say whether a series rises: between its halves, or from its first to its last rows."""
+    return max(halves_differ(values), rise(values)) > errors
+
+
+def falls(values: Sequence[float], errors: float = TREND) -> bool:
+    """Say whether a series falls, likewise."""
+    return rises([-value for value in values], errors)
+
+
+def rounded(values: Sequence[float]) -> list[float]:
+    """Return values as shares of the largest magnitude, rounded to what counts as the same."""
+    scale = max((abs(value) for value in values), default=0.0) or 1.0
+    return [round(value / scale, DECIMALS) + 0.0 for value in values]
+
+
+def stuck(values: Sequence[float]) -> bool:
+    """Say whether most rows earn exactly the same and the rest shows no rise: nothing is learnt."""
+    share = most_common(values)
+    return (share >= MOST if len(values) >= FEW else share == 1.0) and not rises(values)
+
+
+def most_common(values: Sequence[float]) -> float:
+    """Return the share of the rows that hold the most frequent value; 0 without rows."""
+    counts = Counter(rounded(values))
+    return max(counts.values()) / len(values) if counts else 0.0
