@@ -140,6 +140,14 @@ def test_each_seam_is_judged() -> None:
     assert [item.onset_step for item in outcome] == [21, 41]
 
 
+def test_of_many_seams_the_first_are_judged() -> None:
+    values = [value for _ in range(30) for value in (*around(2.0, 10), *around(0.5, 10))]
+    seams = tuple(Seam(at + 5, at, Location("log.jsonl")) for at in range(11, 600, 10))
+    outcome = judge("REF008", replace(run_of(reward_raw_mean=values), seams=seams))
+    assert isinstance(outcome, list)
+    assert [item.onset_step for item in outcome] == list(range(11, 211, 10))
+
+
 @pytest.mark.parametrize(
     ("limits", "severities"),
     [
