@@ -8,10 +8,11 @@ cause that the maintainers or the authors confirmed, never from what the tool ha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlhfdoctor.dialects import trl_online_dpo
 from rlhfdoctor.model import Location, Run, Seam
 from tests.builders import batch
 from tests.rules.shapes import NAN, log_of
@@ -59,6 +60,11 @@ def line(start: float, end: float, rows: int = ROWS, noise: float = 0.03) -> lis
         (start + (end - start) * row / max(rows - 1, 1)) * (1 + noise * _wobble(row))
         for row in range(rows)
     ]
+
+
+def named(columns: Mapping[str, list[float]]) -> dict[str, Any]:
+    """Return columns whose names are no Python names, to be passed as such."""
+    return dict(columns)
 
 
 def _wobble(row: int) -> float:
@@ -156,12 +162,19 @@ def resumed(run: Run, left: int, step: int) -> Run:
     return replace(run, seams=(Seam(left, step, Location("log.jsonl", line=left + 1)),))
 
 
-def padded(run: Run, *names: str) -> Run:
-    """The same run, whose columns count padding as the report says."""
-    columns = dict(run.columns)
-    for name in names:
-        columns[name] = replace(columns[name], reduction="sum over the padded width, batch mean")
-    return replace(run, columns=columns)
+def online_dpo(kl: list[float], entropy: list[float]) -> Run:
+    """A calm run of TRL's Online DPO; what it calls KL and entropy is read as its dialect says."""
+    calm: dict[str, Any] = {
+        "loss_total": line(0.69, 0.6),
+        "grad_norm": flat(5.0),
+        "dpo_accuracy": line(0.5, 0.6),
+        "dpo_margin": line(0.0, 0.5),
+        "reward_raw_mean": line(0.5, 0.7),
+        "eos_rate": flat(0.95),
+    }
+    keys = {"objective/kl": kl, "objective/entropy": entropy}
+    read = {trl_online_dpo.DIALECT.keys[key].metric: values for key, values in keys.items()}
+    return _run(calm, read, "online DPO", None)
 
 
 TRL = "https://github.com/huggingface/trl"
@@ -203,25 +216,7 @@ CASES = (
     Case(
         "C016",
         f"{TRL}/issues/6803",
-        padded(
-            _run(
-                {
-                    "loss_total": line(0.69, 0.6),
-                    "grad_norm": flat(5.0),
-                    "kl_ref_response": [0.0, *line(20.0, 60.0, ROWS - 1, 0.4)],
-                    "neg_logp_response": flat(900.0, noise=0.4),
-                    "dpo_accuracy": line(0.5, 0.6),
-                    "dpo_margin": line(0.0, 0.5),
-                    "reward_raw_mean": line(0.5, 0.7),
-                    "eos_rate": flat(0.95),
-                },
-                {},
-                "online DPO",
-                None,
-            ),
-            "kl_ref_response",
-            "neg_logp_response",
-        ),
+        online_dpo([0.0, *line(20.0, 60.0, ROWS - 1, 0.4)], flat(900.0, noise=0.4)),
         verdicts=("healthy", "inconclusive"),
         never=("KL", "ENT", "REF"),
         invented="the sums, which grow and shrink with the padding",
@@ -239,12 +234,18 @@ CASES = (
         "C020",
         f"{TRL}/issues/1017",
         ppo(
-            {"learning_rate": 1.41e-5, "kl_target": 1.0, "kl_coef": 0.2, "min_new_tokens": 10},
+            {
+                "learning_rate": 1.41e-5,
+                "kl_target": 1.0,
+                "kl_coef": 0.2,
+                "min_response_length": 10,
+                "no_repeat_ngram_size": 3,
+            },
             kl_ref_response=[-2.2 + 3.0 * _wobble(row) for row in range(ROWS)],
             lr=[1.41e-5] * ROWS,
         ),
         verdicts=("healthy", "degraded"),
-        told=("KL010",),
+        told=("KL010", "CFG005"),
         never=("KL002", "REF002"),
         invented="between -5.2 and 0.8 nats a response for 'oscillates'",
     ),
@@ -270,10 +271,12 @@ CASES = (
         grpo(
             kl_ref_token=[0.0, 0.0, *line(0.0005, 0.02, 22), *line(2.0, 6.0, ROWS - 24)],
             reward_raw_mean=flat(0.45, 24) + line(0.9, 1.0, ROWS - 24),
-            **{
-                "reward_component_mean[format]": flat(0.1, 24) + line(0.85, 1.0, ROWS - 24),
-                "reward_component_mean[accuracy]": flat(0.35, 24) + line(0.05, 0.0, ROWS - 24),
-            },
+            **named(
+                {
+                    "reward_component_mean[format]": flat(0.1, 24) + line(0.85, 1.0, ROWS - 24),
+                    "reward_component_mean[accuracy]": flat(0.35, 24) + line(0.05, 0.0, ROWS - 24),
+                }
+            ),
         ),
         cause="reward over-optimisation",
         finds=("KL003",),
@@ -314,6 +317,7 @@ CASES = (
         "C047",
         "https://github.com/OpenRLHF/OpenRLHF/issues/217",
         ppo(ratio_mean=flat(0.6, noise=0.02)),
+        cause="log-probabilities that disagree",
         finds=("REF007",),
         invented="0.6 for log-probabilities that differ with padding",
     ),
@@ -321,6 +325,7 @@ CASES = (
         "C049",
         f"{TRL}/pull/2708",
         grpo({"ppo_epochs": 2}, ratio_mean=flat(1.4, noise=0.02)),
+        cause="log-probabilities that disagree",
         finds=("REF007",),
         invented="1.4 for padding that was attended to",
     ),
@@ -329,6 +334,7 @@ CASES = (
         "https://github.com/deepspeedai/DeepSpeedExamples/blob/master/applications/"
         "DeepSpeed-Chat/training/README.md",
         ppo({"ppo_epochs": 2}, ratio_mean=[1.02, *line(30.0, 5000.0, ROWS - 1)]),
+        cause="unstable updates",
         finds=("OPT",),
         invented="how huge",
     ),
@@ -336,6 +342,7 @@ CASES = (
         "C056",
         f"{TRL}/issues/4159",
         grpo({"temperature": 0.6}, is_ratio_train_infer_mean=flat(2.0, noise=0.05)),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
         calm=(grpo({"temperature": 1.0}, is_ratio_train_infer_mean=flat(1.0, noise=0.15)),),
         invented="a ratio of one token's responses for that of the first token",
@@ -344,15 +351,21 @@ CASES = (
         "C058",
         "https://github.com/OpenRLHF/OpenRLHF/pull/853",
         ppo({"temperature": 0.6}, kl_train_infer_token=flat(0.15, noise=0.1)),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
         invented="0.15 nats a token between the engine at 0.6 and the trainer at 1",
     ),
     Case(
         "C060",
         "https://github.com/PrimeIntellect-ai/prime-rl/pull/697",
-        grpo({"temperature": 0.7}, is_ratio_train_infer_mean=flat(1.6, noise=0.05)),
+        grpo(
+            {"temperature": 0.7},
+            kl_train_infer_token=flat(0.26, noise=0.1),
+            is_ratio_train_infer_mean=flat(1.3, noise=0.05),
+        ),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
-        invented="0.7 and 1.6",
+        invented="0.7; log-probabilities of -0.6 divided by it differ by 0.26 nats a token",
     ),
     Case(
         "C062",
@@ -362,6 +375,7 @@ CASES = (
             prob_diff_train_infer_mean=flat(0.02, noise=0.1),
             prob_diff_train_infer_max=flat(0.98, noise=0.02),
         ),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
         invented="the mean; the maximum of up to 1 is the report's",
     ),
@@ -374,6 +388,7 @@ CASES = (
             reward_raw_mean=line(0.3, 0.5, 28) + line(0.4, 0.05, 12),
             grad_norm=flat(0.2, 28) + line(1.0, 30.0, 12),
         ),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
         invented="the numbers of a run that crashed late, after its answers had grown to 8k",
     ),
@@ -393,6 +408,7 @@ CASES = (
         "C068",
         "https://github.com/PrimeIntellect-ai/prime-rl/pull/3543",
         grpo(kl_train_infer_token=flat(0.194, noise=0.5)),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
         calm=(
             grpo({"learning_rate": 0.0}, kl_train_infer_token=flat(0.00035, noise=0.15)),
@@ -409,6 +425,7 @@ CASES = (
                 for row, value in enumerate(line(1.02, 1.12, noise=0.005))
             ]
         ),
+        cause="rollout and trainer disagree",
         finds=("MIS",),
         invented="a trend from 1.02 to 1.12, a spike every ninth row",
     ),
@@ -440,7 +457,7 @@ CASES = (
             kl_ref_token=None,
             reward_group_std=[0.0] * ROWS,
             frac_reward_zero_std=[1.0] * ROWS,
-            **{"reward_component_std[reward]": flat(5.08)},
+            **named({"reward_component_std[reward]": flat(5.08)}),
         ),
         cause="no learning signal",
         verdicts=("collapsed",),
@@ -543,12 +560,12 @@ CASES = (
         "C139",
         "https://github.com/deepspeedai/DeepSpeedExamples/pull/470",
         ppo(
-            {"max_response_length": 256},
+            {"max_response_length": 256, "min_response_length": 256},
             response_length_mean=[256.0] * ROWS,
             eos_rate=[0.0] * ROWS,
         ),
         verdicts=("healthy", "degraded"),
-        told=("LEN",),
+        told=("LEN", "CFG005"),
         invented="256 tokens",
     ),
     Case(
@@ -565,6 +582,7 @@ CASES = (
             algorithm="RM",
             log_offset=1,
         ),
+        cause="no weight update",
         finds=("UPD",),
         invented="training on such scores: a margin and a gradient of exactly 0",
     ),
@@ -586,6 +604,7 @@ CASES = (
         "C161",
         "https://github.com/verl-project/verl/issues/6609",
         grpo(grad_norm=flat(3168.13), success_rate=line(0.5, 0.3)),
+        cause="unstable updates",
         finds=("OPT",),
         calm=(grpo(grad_norm=flat(0.3), success_rate=line(0.5, 0.6)),),
         invented="how far the accuracy falls",
@@ -628,15 +647,10 @@ CASES = (
         f"{TRL}/issues/6166",
         grpo(
             {"ended_with": "TypeError: float() argument must be a real number, not 'NoneType'"},
-            **{
-                name: [*flat(level, 34), *[NAN] * 6]
-                for name, level in (
-                    ("loss_total", 0.01),
-                    ("grad_norm", 0.3),
-                    ("kl_ref_token", 0.02),
-                    ("entropy", 0.5),
-                )
-            },
+            loss_total=[*flat(0.01, 34), *[NAN] * 6],
+            grad_norm=[*flat(0.3, 34), *[NAN] * 6],
+            kl_ref_token=[*flat(0.02, 34), *[NAN] * 6],
+            entropy=[*flat(0.5, 34), *[NAN] * 6],
         ),
         cause="non-finite values",
         verdicts=("collapsed",),

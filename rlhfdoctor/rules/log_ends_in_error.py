@@ -13,7 +13,7 @@ MEMORY = re.compile(r"out of memory|OOM|cannot allocate memory", re.IGNORECASE)
 """What the messages of an exhausted memory have in common."""
 
 WAITED = re.compile(
-    r"watchdog|Timeout\(ms\)|collective.*time|NCCL.*timeout|timed out", re.IGNORECASE
+    r"watchdog|Timeout\(ms\)|collective.*time|NCCL.*timeout|Read timed out", re.IGNORECASE
 )
 """What those of a process that waited in vain for another have in common."""
 

@@ -21,6 +21,9 @@ WATCHED = {
 }
 """The columns that are compared across a seam, and what the sentence calls them."""
 
+JUDGED = 20
+"""Seams that are looked at, the first of a log: one that has more was never one run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -60,7 +63,7 @@ def seam_jump(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """
     tracks = [track(run, name) for name in WATCHED if logged(run, name)]
     noises = {item.metric: noise(item.values) for item in tracks}
-    for step in dict.fromkeys(seam.step for seam in run.seams):
+    for step in list(dict.fromkeys(seam.step for seam in run.seams))[:JUDGED]:
         jumps = [
             jump for item in tracks if (jump := _jump(item, step, noises[item.metric], limits))
         ]

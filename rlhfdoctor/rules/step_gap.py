@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from rlhfdoctor.measures import finite_rows
+from rlhfdoctor.measures import finite_rows, locate
 from rlhfdoctor.model import Evidence, Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 
@@ -41,9 +41,7 @@ def step_gap(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if run.step_unit == "row":
         yield Skip("", ("steps: the log's rows had to be numbered",))
         return
-    columns = [name for name in run.columns if not name.startswith("eval_")]
-    if not any(finite_rows(run, name) for name in columns):
-        return
+    fullest = max(run.columns, key=lambda name: finite_rows(run, name))
     steps = run.metrics["step"].to_list()
     jumps = [after - before for before, after in pairwise(steps)]
     usual = float(median(jumps))
@@ -64,7 +62,7 @@ def step_gap(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                 kind="log",
                 subject="step",
                 observed=float(jumps[place]),
-                where=next(iter(run.columns.values())).sources[0],
+                where=locate(run, fullest, steps[place + 1]),
                 limit_high=usual,
                 unit="steps",
                 first_step=steps[place],

@@ -47,6 +47,19 @@ def test_the_last_exception_is_information_at_the_end_of_the_log() -> None:
             "",
             id="memory after three long rows of the last five",
         ),
+        pytest.param(
+            "requests.exceptions.ReadTimeout: HTTPConnectionPool(host='0.0.0.0', port=8000): "
+            "Read timed out. (read timeout=300)",
+            [300.0] * 10,
+            "; another process failed first: look for an exception before it, in the reward too",
+            id="a client that waited for its server",
+        ),
+        pytest.param(
+            "TimeoutException: Operation timed out!",
+            [300.0] * 10,
+            "",
+            id="a reward that took too long is what failed",
+        ),
         pytest.param("OSError: no space left", [300.0] * 5 + [600.0] * 5, "", id="another error"),
     ],
 )

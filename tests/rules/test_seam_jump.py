@@ -88,7 +88,7 @@ def test_what_goes_on_is_clear(values: Sequence[float]) -> None:
     ("noise", "jumps"),
     [
         pytest.param(2.5, True, id="more than six deviations"),
-        pytest.param(7.0, False, id="fewer than six deviations"),
+        pytest.param(4.0, False, id="fewer than six deviations"),
     ],
 )
 def test_a_jump_stands_out_of_the_noise(noise: float, jumps: bool) -> None:
@@ -138,6 +138,14 @@ def test_each_seam_is_judged() -> None:
     outcome = judge("REF008", run)
     assert isinstance(outcome, list)
     assert [item.onset_step for item in outcome] == [21, 41]
+
+
+def test_of_many_seams_the_first_are_judged() -> None:
+    values = [value for _ in range(30) for value in (*around(2.0, 10), *around(0.5, 10))]
+    seams = tuple(Seam(at + 5, at, Location("log.jsonl")) for at in range(11, 600, 10))
+    outcome = judge("REF008", replace(run_of(reward_raw_mean=values), seams=seams))
+    assert isinstance(outcome, list)
+    assert [item.onset_step for item in outcome] == list(range(11, 211, 10))
 
 
 @pytest.mark.parametrize(

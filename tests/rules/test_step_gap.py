@@ -45,7 +45,7 @@ def test_it_is_information_and_dated_within_the_gap() -> None:
         "the log jumps from step 6 to 46, usually by 1; 1 such gaps, 39 rows missing"
     )
     evidence = finding.evidence[0]
-    assert (evidence.where.file, evidence.where.key) == ("log.jsonl", "loss_total")
+    assert evidence.where == Location("log.jsonl", key="loss_total", line=7)
     assert (evidence.first_step, evidence.last_step, evidence.unit) == (6, 46, "steps")
 
 
