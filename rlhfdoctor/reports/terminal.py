@@ -430,9 +430,21 @@ def _not_looked(diagnosis: Diagnosis) -> Iterator[Line]:
         return
     yield 0, Text("")
     yield 0, Text("Not looked at", style="bold")
-    missing: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     for skip in diagnosis.skipped:
-        command = f"  ({skip.command})" if skip.command else ""
-        missing.setdefault(", ".join(skip.missing) + command, []).append(skip.code)
-    told = "; ".join(f"{', '.join(codes)}: {what}" for what, codes in missing.items())
-    yield 2, Text(shown(told), style="dim")
+        answers.setdefault(skip.command or "", []).append(skip.code)
+    for command in sorted(answers, reverse=True):
+        what = f"{command} answers" if command else "not in what was read (inspect says what):"
+        yield 2, Text(shown(f"{what} {_ranges(answers[command])}"), style="dim")
+
+
+def _ranges(codes: Sequence[str]) -> str:
+    """Return codes with those that follow each other joined: KL001-KL003, LOG004."""
+    parts: list[list[str]] = []
+    for code in sorted(codes):
+        family, number = code[:-3], int(code[-3:])
+        if parts and parts[-1][-1] == f"{family}{number - 1:03}":
+            parts[-1].append(code)
+        else:
+            parts.append([code])
+    return ", ".join(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
