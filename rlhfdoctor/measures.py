@@ -226,7 +226,8 @@ class Item:
     """One response: its tokens (the run's own ids where present, else words) and likelihoods.
 
     nll, ref_nll: minus the log-probability of the ``scored`` tokens under policy and reference,
-    None where the file has none that is possible.
+    None where the file has none that is possible. thirds: the same per token over the first and over
+    the last third of them; None with ``nll`` and below three tokens.
     """
 
     line: int
@@ -236,6 +237,7 @@ class Item:
     nll: float | None
     ref_nll: float | None
     scored: int
+    thirds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,7 @@ def batches(run: Run) -> tuple[Batch, ...]:
                 nll=nll,
                 ref_nll=None if nll is None else _nll(reference, len(logprobs)),
                 scored=0 if nll is None else len(logprobs),
+                thirds=None if nll is None else _thirds(logprobs),
             )
         )
     return tuple(
@@ -334,6 +337,12 @@ def _nll(logprobs: list[float] | None, count: int | None = None) -> float | None
     if not all(-LARGEST < value <= ROUNDING for value in logprobs):
         return None
     return -math.fsum(logprobs)
+
+
+def _thirds(logprobs: list[float]) -> tuple[float, float] | None:
+    """Return minus the mean log-probability of the first and of the last third of the tokens."""
+    third = len(logprobs) // 3
+    return (-fmean(logprobs[:third]), -fmean(logprobs[-third:])) if third else None
 
 
 def ladders(run: Run, fewest: int) -> list[list[Batch]]:

@@ -36,9 +36,10 @@ def kl_runaway(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     with it (83 % of such runs collapse within 50 steps, stopping saves 37 % of the compute) have no
     other source and are not verified. It applies to sums over a response only: 5.0 per token is a
     destroyed model, and a per-token column is never judged here. TRL's guide (how_to_train, 0.16)
-    calls 0-10 nats fine, so the alarm is critical above 10 and a warning between. A long response
-    sums up to more: where the mean length is known and the sum is less than 0.1 nats a token,
-    verl's own target, the alarm is information.
+    calls 0-10 nats fine, and the adaptive controllers of TRL and LLaMA-Factory hold a KL of 6 by
+    default: the alarm is critical above 10 and information between. A long response sums up to
+    more: where the mean length is known and the sum is less than 0.1 nats a token, verl's own
+    target, the alarm is information.
 
     Remedy: stop, go back to a checkpoint before the onset, lower the learning rate or raise the KL
     coefficient; if the reward rose meanwhile, repair the reward first.
@@ -47,9 +48,8 @@ def kl_runaway(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     length = _mean_length(run)
 
     def severity(level: float) -> Severity:
-        if length is not None and level < limits.token * length:
-            return "info"
-        return "critical" if level > limits.far else "warning"
+        near = length is not None and level < limits.token * length
+        return "critical" if level > limits.far and not near else "info"
 
     yield from alarms(
         run,

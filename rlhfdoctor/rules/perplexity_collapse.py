@@ -1,7 +1,7 @@
 """Perplexity that falls to less than half of the run's own start."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlhfdoctor.measures import logged, track
 from rlhfdoctor.model import Finding, Run, Skip
@@ -16,6 +16,7 @@ class Limits:
     """What counts as a fall."""
 
     fall: float = 0.5  # of the run's own start
+    deep: float = 0.2  # of the start's logarithm; a fall to more that nothing else shows is told
     patience: int = 5  # consecutive logged rows
     fewest: int = 8  # responses a sampled step
 
@@ -44,14 +45,15 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     computed = logged(run, "ppl_policy") and not track(run, "ppl_policy").placeholder
     if computed:
         ppl = track(run, "ppl_policy")
-        yield from metric_alarms(
+        for finding in metric_alarms(
             run,
             ppl,
             below=limits.fall * start_level(ppl.values),
             patience=limits.patience,
             args={"origin": "as logged"},
-        )
-    yield from alarms(
+        ):
+            yield _weighed(finding, limits)
+    for item in alarms(
         run,
         limits.fewest,
         lambda batch: batch.perplexity,
@@ -60,4 +62,12 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         subject="samples.logprobs",
         unit="perplexity",
         args=lambda steps: {"origin": f"from the log-probabilities in {steps[0].source}"},
-    )
+    ):
+        yield item if isinstance(item, Skip) else _weighed(item, limits)
+
+
+def _weighed(finding: Finding, limits: Limits) -> Finding:
+    """Return a finding with what it is worth where nothing else agrees."""
+    start, level = finding.args["start"], finding.args["level"]
+    told = isinstance(start, float) and isinstance(level, float) and level > start**limits.deep
+    return replace(finding, weak="info") if told else finding

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from rlhfdoctor.doctor import settle
 from rlhfdoctor.model import Run
 from tests.builders import clear, judge, only, run_of, skipped
 from tests.rules.shapes import NAN, files, logged, sampled
@@ -54,6 +55,18 @@ def test_a_logged_collapse_is_critical_and_dated_where_it_begins() -> None:
     assert finding.evidence[0].limit_low == 5.0
     assert "from 10 to 1.5 (as logged)" in finding.message
     assert "10 -> 1.5" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("level", "worth"),
+    [
+        pytest.param(1.59, "info", id="a fifth of the entropy is left"),
+        pytest.param(1.58, "warning", id="less than a fifth of the entropy is left"),
+    ],
+)
+def test_a_fall_that_nothing_else_shows_is_worth_what_is_left(level: float, worth: str) -> None:
+    for run in (run_of(ppl_policy=[10.0] * 10 + [level] * 6), perplexities(10.0, level, level)):
+        assert [item.severity for item in settle([only("PPL001", run)])] == [worth]
 
 
 def test_a_logged_dip_that_recovers_is_information() -> None:
@@ -155,3 +168,5 @@ def test_the_limits_can_be_set() -> None:
     assert judge("PPL001", run, fall=0.8)
     assert clear("PPL001", run, fall=0.8, patience=7)
     assert judge("PPL001", perplexities(20.0, 2.0, count=4), fewest=4)
+    deep = only("PPL001", run_of(ppl_policy=[10.0] * 10 + [1.5] * 6), deep=0.1)
+    assert deep.weak == "info"
