@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
 
 from rlhfdoctor.measures import Track, logged, track
 from rlhfdoctor.model import Run
@@ -14,6 +17,9 @@ TREND = 4.0
 
 MOST = 0.5
 """Share of rows that earn the same, from which the reward is stuck there. [H]"""
+
+ROUNDING = 1e-9
+"""Relative size of differences that are none."""
 
 FEW = 5
 """Logged rows below which all of them must earn the same."""
@@ -53,3 +59,44 @@ def most_common(values: Sequence[float]) -> float:
     """Return the share of the rows that hold the most frequent value; 0 without rows."""
     counts = Counter(rounded(values))
     return max(counts.values()) / len(values) if counts else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From one block of rows to a later one: the means, and how sure and how large it is.
+
+    errors: of the difference, in standard errors. effect: in standard deviations of the rows.
+    """
+
+    before: float
+    after: float
+    errors: float
+    effect: float
+
+    @property
+    def gain(self) -> float:
+        """The difference of the means."""
+        return self.after - self.before
+
+
+def change(before: Sequence[float], after: Sequence[float]) -> Change:
+    """Compare two blocks of at least two rows; without any spread a difference is infinite."""
+    scale = max((abs(value) for value in (*before, *after)), default=0.0) or 1.0
+    one, two = [value / scale for value in before], [value / scale for value in after]
+    difference = fmean(two) - fmean(one)
+    spread = variance(one) / len(one) + variance(two) / len(two)
+    pooled = math.sqrt((variance(one) + variance(two)) / 2)
+    surely = math.copysign(math.inf, difference) if abs(difference) > ROUNDING else 0.0
+    return Change(
+        fmean(one) * scale,
+        fmean(two) * scale,
+        difference / math.sqrt(spread) if spread > ROUNDING**2 else surely,
+        difference / pooled if pooled > ROUNDING else surely,
+    )
+
+
+def blocks(rows: int, least: int, parts: int = 5) -> list[slice]:
+    """Cut rows into blocks of equal size, the last ending with the last row; none if too few."""
+    size = max(least, rows // parts)
+    first = rows % size
+    return [slice(start, start + size) for start in range(first, rows, size)]

@@ -10,6 +10,9 @@ from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._reward import reward_of, rises
 from rlhfdoctor.series import end_level, onset, start_level
 
+PATIENCE = 5
+"""Logged rows that the date rests on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -17,7 +20,6 @@ class Limits:
 
     share: float = 0.5  # share of groups without spread at the end, and not at the start
     standard_errors: float = 3.0  # between the halves, or between the first and the last rows
-    patience: int = 5  # logged rows, for the date
 
 
 @rule(
@@ -55,7 +57,7 @@ def signal_thins(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             "waste": fmean(dead.values),
             "meanwhile": _meanwhile(reward.values if reward else []),
         },
-        onset=onset(dead.steps, dead.values, above, limits.patience),
+        onset=onset(dead.steps, dead.values, above, PATIENCE),
     )
 
 

@@ -60,15 +60,6 @@ def test_it_is_dated_where_it_crosses_half() -> None:
     assert "10% -> 90%" in finding.summary
 
 
-def test_the_patience_dates_it() -> None:
-    shares = [0.1] * 10 + [0.6] * 6 + [0.1] * 4 + [0.9] * 20
-    early = only("GRP002", run_of(frac_reward_zero_std=shares))
-    late = only("GRP002", run_of(frac_reward_zero_std=shares), patience=12)
-    assert early.onset is not None
-    assert late.onset is not None
-    assert early.onset != late.onset
-
-
 def test_nan_is_never_above() -> None:
     assert clear("GRP002", run_of(frac_reward_zero_std=[0.1] * 20 + [NAN] * 20))
     assert skipped("GRP002", run_of(frac_reward_zero_std=[NAN] * 40))
