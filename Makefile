@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test check docs clean
 
 demo: $(BIN)/rlhfdoctor
 	$(BIN)/rlhfdoctor diagnose fixtures/grpo_late
@@ -17,6 +17,9 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+docs: $(BIN)/rlhfdoctor
+	$(BIN)/rlhfdoctor explain --format markdown > docs/rules.md
 
 clean:
 	rm -rf .venv
