@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check mutate validate clean
+.PHONY: demo test check docs mutate validate clean
 
 demo: $(BIN)/rlhfdoctor
 	$(BIN)/rlhfdoctor diagnose fixtures/grpo_late
@@ -17,6 +17,9 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+docs: $(BIN)/rlhfdoctor
+	$(BIN)/rlhfdoctor explain --format markdown > docs/rules.md
 
 mutate: $(BIN)/pytest
 	$(BIN)/python bench/mutate.py $(RULES)

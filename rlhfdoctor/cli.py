@@ -45,6 +45,9 @@ app = typer.Typer(
     epilog="Exit codes: 0 fine, 1 unhealthy, 2 error, 3 could not look, 4 bug, 130 interrupted.",
 )
 
+profiles = typer.Typer(help="The limits that a judgement rests on.", rich_markup_mode=None)
+app.add_typer(profiles, name="profile")
+
 
 class FailOn(str, enum.Enum):
     """Severities of ``--fail-on``."""
@@ -75,8 +78,11 @@ Maps = Annotated[
     list[str] | None,
     typer.Option("--map", metavar="KEY=METRIC", help="What a logged key means (repeatable)."),
 ]
-ProfilePath = Annotated[
-    Path | None, typer.Option("--profile", metavar="TOML", help="Limits to use instead.")
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME|TOML", help="Limits; chosen by the run's algorithm if left out."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -144,7 +150,7 @@ def diagnose(
     samples: Samples = None,
     dialect: DialectName = None,
     mapping: Maps = None,
-    profile: ProfilePath = None,
+    profile: ProfileName = None,
     settings: Settings = None,
     run_number: RunNumber = None,
     reference: References = None,
@@ -225,7 +231,7 @@ def rollback(
     samples: Samples = None,
     dialect: DialectName = None,
     mapping: Maps = None,
-    profile: ProfilePath = None,
+    profile: ProfileName = None,
     settings: Settings = None,
     run_number: RunNumber = None,
     scores: Scores = None,
@@ -269,7 +275,7 @@ def gate(
     samples: Samples = None,
     dialect: DialectName = None,
     mapping: Maps = None,
-    profile: ProfilePath = None,
+    profile: ProfileName = None,
     settings: Settings = None,
     scores: Scores = None,
     form: Format = "terminal",
@@ -440,22 +446,76 @@ def explain(
     code: Annotated[
         str | None, typer.Argument(metavar="[CODE]", help="A rule or a family; all if left out.")
     ] = None,
+    tree: Annotated[bool, typer.Option("--tree", help="Print the decision tree instead.")] = False,
+    form: Format = "terminal",
 ) -> int:
     """Print a rule: what it sees, its sources, its limits."""
-    from rlhfdoctor.profile import check_codes, limit_notes, rules
+    from rlhfdoctor.profile import check_codes, explanation, rules
+    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.markdown import rules_markdown
     from rlhfdoctor.reports.terminal import explain_lines, list_lines, write
 
+    if tree:
+        return _explain_tree(form)
+    _table_format(form)
     asked = (code or "").upper()
     found = [rule for rule in rules() if rule.code.startswith(asked)]
-    if len(found) == 1 and found[0].code == asked:
-        rule = found[0]
-        needs = (*rule.needs, *((" or ".join(rule.any_of),) if rule.any_of else ()))
-        lines = explain_lines(rule.code, rule.name, rule.doc, needs, limit_notes(rule))
+    if not found:
+        check_codes([asked])
+    documents = [explanation(rule) for rule in found]
+    if form == "json":
+        _print(dumps(envelope(0, {"rules": documents})))
+    elif form == "markdown":
+        _print(rules_markdown(documents))
+    elif len(found) == 1 and found[0].code == asked:
+        _print(write(explain_lines(documents[0]), _page(0)))
     else:
-        if not found:
-            check_codes([asked])
-        lines = list_lines([(rule.code, rule.doc.splitlines()[0]) for rule in found])
-    _print(write(lines, _page(0)))
+        _print(write(list_lines(documents), _page(0)))
+    return 0
+
+
+def _explain_tree(form: str) -> int:
+    from dataclasses import asdict
+
+    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.terminal import tree_text
+    from rlhfdoctor.tree import TREE
+
+    _plain_format(form)
+    roots = [asdict(root) for root in TREE]
+    _print(dumps(envelope(0, {"tree": roots})) if form == "json" else tree_text(roots, _page(0)))
+    return 0
+
+
+@profiles.command("show")
+def show_profile(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="Run whose profile would be chosen.")
+    ] = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    profile: ProfileName = None,
+    settings: Settings = None,
+    form: Format = "terminal",
+) -> int:
+    """Print every limit as it holds: value, unit, where it came from."""
+    from rlhfdoctor.profile import built_in, choose, document
+    from rlhfdoctor.reports.json import one_or_runs
+    from rlhfdoctor.reports.terminal import profile_lines, write
+
+    _plain_format(form)
+    stated = _limits(profile, settings)
+    if run is None:
+        chosen = stated if stated.name else stated.over(built_in()["default"])
+        documents = [document(chosen)]
+    else:
+        found = _read(run, None, dialect, mapping, None)
+        documents = [document(choose(item, stated), item.name) for item in found]
+    if form == "json":
+        _print(one_or_runs(0, documents))
+    else:
+        for item in documents:
+            _print(write(profile_lines(item), _page(0)))
     return 0
 
 
@@ -531,7 +591,7 @@ def _read(
     return [found[number - 1]]
 
 
-def _limits(profile: Path | None, settings: Sequence[str] | None) -> Profile:
+def _limits(profile: str | None, settings: Sequence[str] | None) -> Profile:
     from rlhfdoctor.profile import load
 
     return load(profile, settings or ())

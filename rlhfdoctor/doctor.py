@@ -21,7 +21,7 @@ from rlhfdoctor.model import (
     Skip,
     Verdict,
 )
-from rlhfdoctor.profile import Profile, limits_of, rules
+from rlhfdoctor.profile import Profile, choose, limits_of, rules
 from rlhfdoctor.rollback import suggest
 from rlhfdoctor.rules import RECOMPUTE
 from rlhfdoctor.series import end_level
@@ -49,12 +49,12 @@ def diagnose(
     crash_step: int | None = None,
     gpu_hour_cost: float | None = None,
 ) -> Diagnosis:
-    """Judge one run.
+    """Judge one run, by the built-in profile that fits it where none is named.
 
     require: codes of rules that must have looked beside the profile's list. crash_step: chooses
     the row of the rollback table in the onset's place. gpu_hour_cost: the price of one GPU-hour.
     """
-    profile = profile or Profile()
+    profile = choose(run, profile or Profile())
     limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
     raw: list[Finding] = []
     clear: list[str] = []
@@ -94,6 +94,7 @@ def diagnose(
         cost=cost(run, lost, gpu_hour_cost),
         references=scores.references(run),
         notes=run.notes,
+        profile_reason=profile.reason,
     )
 
 

@@ -460,7 +460,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything the doctor concluded about one run."""
+    """Everything the doctor concluded about one run.
+
+    profile_reason: why the doctor chose the profile; empty where the user named it.
+    """
 
     run: Run
     profile: str
@@ -480,3 +483,4 @@ class Diagnosis:
     references: tuple[Mapping[str, object], ...] = ()
     backtest: tuple[Mapping[str, object], ...] = ()
     notes: tuple[Note, ...] = ()
+    profile_reason: str = ""

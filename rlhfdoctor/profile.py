@@ -1,22 +1,32 @@
-"""Limits: the rules' defaults, a user's TOML over them, ``--set`` over both. Checked, all of it."""
+"""Limits: the rules' defaults, a built-in profile, a user's TOML, ``--set``; each over the last.
+
+Whatever a user writes is checked, and every limit remembers where it came from.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rlhfdoctor import registry
 from rlhfdoctor.errors import BadProfile, did_you_mean
+from rlhfdoctor.measures import logged, prefers
+from rlhfdoctor.model import Run
 from rlhfdoctor.rules import Rule
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+V = TypeVar("V")
 
 MOST = 1_000_000_000
 """Largest limit that a user may set."""
@@ -27,13 +37,45 @@ CLOSE = 0.5
 _HINT = "rlhfdoctor explain CODE prints a rule's limits"
 
 
+DEFAULT = "default"
+"""The name of the profile that is nothing but the rules' defaults."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Overrides by rule code, and the rules that must have looked (None: the default list)."""
+    """Overrides by rule code, and the rules that must have looked (None: the default list).
 
-    name: str = "default"
+    name: empty until a user or the run has chosen one. reason: why the run chose it; empty where
+    the user did. origins: where each override comes from.
+    """
+
+    name: str = ""
     overrides: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     require: tuple[str, ...] | None = None
+    reason: str = ""
+    origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def over(self, other: Profile) -> Profile:
+        """Return this profile laid over another, whose limits hold where it has none."""
+        return replace(
+            self,
+            name=self.name or other.name,
+            overrides=_laid(other.overrides, self.overrides),
+            require=other.require if self.require is None else self.require,
+            origins=_laid(other.origins, self.origins),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One limit as it holds: its value, what it means, and where it came from."""
+
+    code: str
+    rule: str
+    limit: str
+    value: float | int
+    meaning: str
+    origin: str
 
 
 def rules() -> tuple[Rule, ...]:
@@ -41,36 +83,134 @@ def rules() -> tuple[Rule, ...]:
     return tuple(sorted(registry.members("rules", Rule), key=lambda rule: rule.code))
 
 
-def load(path: Path | None, settings: Sequence[str] = ()) -> Profile:
-    """Read a profile file and ``CODE.limit=value`` settings.
+@cache
+def built_in() -> Mapping[str, Profile]:
+    """Return the profiles of the package by name: ``profiles/*.toml``, and the rules' defaults."""
+    folder = files("rlhfdoctor").joinpath("profiles")
+    found = {DEFAULT: Profile(DEFAULT)}
+    for item in sorted(folder.iterdir(), key=lambda item: item.name):
+        name = item.name.removesuffix(".toml")
+        table = tomllib.loads(item.read_text(encoding="utf-8"))
+        found[name] = _checked(name, table, f"built-in profile {name}")
+    return found
 
-    The file's tables are rule codes, its top-level ``require`` replaces the default list; a
-    pyproject.toml is read under ``[tool.rlhfdoctor]``. Raises BadProfile for unknown names, wrong
-    types and unreadable files.
+
+def load(named: Path | str | None, settings: Sequence[str] = ()) -> Profile:
+    """Read a profile and ``CODE.limit=value`` settings.
+
+    named: a built-in profile or a file; None leaves the choice to the run. A file's tables are rule
+    codes, its top-level ``require`` replaces the default list, ``extends`` names the built-in
+    profile that it lies over; a pyproject.toml is read under ``[tool.rlhfdoctor]``. Raises
+    BadProfile for unknown names, wrong types and unreadable files.
     """
-    profile = Profile()
-    if path is not None:
-        if path.exists() and not path.is_file():
-            raise BadProfile(f"cannot read {path}: it is no file", "give a TOML file")
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
-        except (ValueError, RecursionError) as error:
-            raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
-        if path.name == "pyproject.toml":
-            table = _table(_table(table, "tool"), "rlhfdoctor")
-        profile = _checked(path.stem, table)
-    overrides = {code: dict(limits) for code, limits in profile.overrides.items()}
+    if named is None:
+        profile = Profile()
+    elif str(named) in built_in():
+        profile = built_in()[str(named)]
+    else:
+        profile = _read(named)
+    stated: dict[str, dict[str, object]] = {}
     for setting in settings:
         target, equals, value = setting.partition("=")
         code, dot, limit = target.partition(".")
         if not equals or not dot:
             raise BadProfile(f"--set {setting}: expected CODE.limit=value", "--set KL002.ceiling=4")
-        overrides.setdefault(code, {})[limit] = _literal(value)
-    for code, values in overrides.items():
+        stated.setdefault(code, {})[limit] = _literal(value)
+    profile = _of("", stated, "--set").over(profile)
+    for code, values in profile.overrides.items():
         limits_of(_rule(code), values)
-    return replace(profile, overrides=overrides)
+    return profile
+
+
+def choose(run: Run, profile: Profile) -> Profile:
+    """Return the profile that was named, or lay what was set over the one that fits the run."""
+    if profile.name:
+        return profile
+    name, reason = _fitting(run)
+    return replace(profile.over(built_in()[name]), reason=reason)
+
+
+_SAMPLERS = frozenset({"PPO", "GRPO", "RLOO", "REINFORCE"})
+_CHECKED = re.compile(r"accura|correct|format|answer|solve|pass|exact|tag|math|code|xml", re.I)
+"""What reward functions are called that check an answer."""
+
+_WITH_REWARD_MODEL = frozenset(
+    {"DeepSpeed-Chat", "MOSS-RLHF", "safe-rlhf", "summarize_from_feedback_details"}
+)
+"""Frameworks whose PPO knows nothing but a reward model."""
+
+
+def _fitting(run: Run) -> tuple[str, str]:
+    """Return the built-in profile that fits a run, and what told so."""
+    if prefers(run):
+        return "dpo", run.algorithm if run.algorithm != "unknown" else "margins of pairs"
+    if {*run.algorithm.split(" or ")} <= _SAMPLERS:
+        checked = _checks(run)
+        if checked:
+            return "reasoning", f"{run.algorithm} with {checked}"
+        stated = "reward_model" in run.config and run.framework != "verl"
+        if run.algorithm == "PPO" and (stated or run.framework in _WITH_REWARD_MODEL):
+            return "dialogue", "PPO with a reward model"
+    return DEFAULT, "nothing tells the task"
+
+
+def _checks(run: Run) -> str | None:
+    """Return what shows that answers are checked, in words: by a function, not by a model."""
+    for name, words in (("success_rate", "a success rate"), ("format_rate", "a format rate")):
+        if logged(run, name):
+            return words
+    parts = [name.partition("[")[2].rstrip("]") for name in run.columns if "reward_comp" in name]
+    named = sorted({part for part in parts if _CHECKED.search(part)})
+    if named:
+        return f"verifiable reward components ({', '.join(named[:3])})"
+    rewards = run.samples.select("reward").drop_nulls().unique().head(3).collect()["reward"]
+    return "rewards of 0 and 1" if {*rewards.to_list()} == {0.0, 1.0} else None
+
+
+def effective(profile: Profile) -> Iterator[Effective]:
+    """Yield every limit of every rule as it holds under a profile."""
+    for rule in rules():
+        limits = limits_of(rule, profile.overrides.get(rule.code, {}))
+        origins = profile.origins.get(rule.code, {})
+        for name, meaning in meanings(rule).items():
+            yield Effective(
+                code=rule.code,
+                rule=rule.name,
+                limit=name,
+                value=getattr(limits, name),
+                meaning=meaning,
+                origin=origins.get(name, "rule default"),
+            )
+
+
+def document(profile: Profile, run: str | None = None) -> dict[str, Any]:
+    """Return what ``profile show`` prints; ``run``: the name of the run that chose it."""
+    return {
+        "run": run,
+        "profile": profile.name,
+        "reason": profile.reason,
+        "require": None if profile.require is None else list(profile.require),
+        "limits": [asdict(item) for item in effective(profile)],
+    }
+
+
+def explanation(rule: Rule) -> dict[str, Any]:
+    """Return what ``explain`` prints of a rule."""
+    limits, notes = rule.limits(), meanings(rule)
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "signal": rule.signal,
+        "needs": list(rule.needs),
+        "any_of": list(rule.any_of),
+        "says": rule.text,
+        "doc": rule.doc,
+        "remedy": rule.remedy,
+        "limits": [
+            {"limit": name, "default": getattr(limits, name), "meaning": note}
+            for name, note in notes.items()
+        ],
+    }
 
 
 def limits_of(rule: Rule, overrides: Mapping[str, object]) -> Any:
@@ -98,14 +238,14 @@ def _limit(name: str, value: object, *, whole: bool) -> int | float:
     return value if whole else float(value)
 
 
-def limit_notes(rule: Rule) -> dict[str, str]:
-    """Return each limit's default with the unit and meaning that stand beside it in the source."""
+def meanings(rule: Rule) -> dict[str, str]:
+    """Return the unit and meaning of each limit: the comment beside it in the source."""
     notes = {}
     for line in inspect.getsource(rule.limits).splitlines():
         name, _, rest = line.strip().partition(":")
-        value, _, note = rest.partition("=")[2].partition("#")
+        note = rest.partition("=")[2].partition("#")[2].strip()
         if note and name.isidentifier():
-            notes[name] = f"{value.strip()}  ({note.strip()})"
+            notes[name] = note
     return notes
 
 
@@ -114,7 +254,35 @@ def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
     return tuple(_rule(code).code for code in codes)
 
 
-def _checked(name: str, table: Mapping[str, object]) -> Profile:
+def _read(named: Path | str) -> Profile:
+    """Read a user's file, over the built-in profile that it extends."""
+    path = Path(named)
+    if path.exists() and not path.is_file():
+        raise BadProfile(f"cannot read {path}: it is no file", "give a TOML file")
+    if str(named).isidentifier() and not path.exists():
+        raise BadProfile(
+            f"no profile is called {named}{did_you_mean(str(named), built_in(), CLOSE)}",
+            f"known are {', '.join(built_in())}, or give a TOML file",
+        )
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
+    except (ValueError, RecursionError) as error:
+        raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
+    if path.name == "pyproject.toml":
+        table = _table(_table(table, "tool"), "rlhfdoctor")
+    base = table.pop("extends", DEFAULT)
+    if not isinstance(base, str) or base not in built_in():
+        close = did_you_mean(str(base), built_in(), CLOSE)
+        raise BadProfile(
+            f"extends names no built-in profile: {base!r:.40}{close}",
+            f"known are {', '.join(built_in())}",
+        )
+    return _checked(path.stem, table, str(path)).over(built_in()[base])
+
+
+def _checked(name: str, table: Mapping[str, object], origin: str) -> Profile:
     overrides: dict[str, Mapping[str, object]] = {}
     require: tuple[str, ...] | None = None
     for key, value in table.items():
@@ -126,7 +294,26 @@ def _checked(name: str, table: Mapping[str, object]) -> Profile:
             overrides[_rule(key).code] = value
         else:
             raise BadProfile(f"unknown entry {key} in the profile", "tables are named after rules")
-    return Profile(name, overrides, require)
+    return _of(name, overrides, origin, require)
+
+
+def _of(
+    name: str,
+    overrides: Mapping[str, Mapping[str, object]],
+    origin: str,
+    require: tuple[str, ...] | None = None,
+) -> Profile:
+    """Return a profile whose overrides all come from one place."""
+    origins = {code: dict.fromkeys(limits, origin) for code, limits in overrides.items()}
+    return Profile(name, overrides, require, origins=origins)
+
+
+def _laid(
+    under: Mapping[str, Mapping[str, V]], over: Mapping[str, Mapping[str, V]]
+) -> dict[str, dict[str, V]]:
+    """Return both tables of tables as one, the second winning."""
+    codes = dict.fromkeys((*under, *over))
+    return {code: {**under.get(code, {}), **over.get(code, {})} for code in codes}
 
 
 def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:

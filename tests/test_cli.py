@@ -19,6 +19,7 @@ from rlhfdoctor.cli import run_cli
 from rlhfdoctor.doctor import diagnose as diagnose_run
 from rlhfdoctor.reports.json import dumps, published
 from rlhfdoctor.runs import read_runs
+from rlhfdoctor.tree import TREE
 from tests.builders import FIXTURES, HEALTHY, RUNS, log_history, write_jsonl, write_state
 
 SICK = sorted({*RUNS} - {*HEALTHY})
@@ -257,6 +258,69 @@ def test_limits_are_set_by_a_profile_and_by_the_command_line(
     assert found["verdict"] == "healthy"
 
 
+def test_a_built_in_profile_is_chosen_or_named(capsys: pytest.CaptureFixture[str]) -> None:
+    run = FIXTURES / "dpo_healthy"
+    found = document(capsys, "diagnose", run)
+    assert (found["profile"], found["profile_reason"]) == ("dpo", "DPO")
+    found = document(capsys, "diagnose", run, "--profile", "creative")
+    assert (found["profile"], found["profile_reason"]) == ("creative", "")
+    assert found["limits"]["KL001"]["high"] == 5.0
+    _, out, _ = cli(capsys, "diagnose", run)
+    assert "Limits: profile dpo (chosen: DPO)" in out
+    for arguments in ([run, "--profile", "dpo"], [FIXTURES / "ppo_healthy"]):
+        _, out, _ = cli(capsys, "diagnose", *arguments)
+        assert "Limits: profile" not in out
+
+
+def test_profile_show_prints_each_limit_and_where_it_came_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "creative"\nrequire = ["KL003"]\n[KL001]\nhigh = 6.0\n')
+    code, out, _ = cli(capsys, "profile", "show", "--profile", path, "--set", "KL002.ceiling=4")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[:2] == ["profile mine", "required: KL003"]
+    assert "KL001.rows = 10 (logged rows whose median is judged) rule default" in lines
+    assert "KL001.low = 1 (nats per response) built-in profile creative" in lines
+    assert f"KL001.high = 6 (nats per response) {path}" in lines
+    assert "KL002.ceiling = 4 (nats per response) --set" in lines
+
+
+def test_profile_show_says_what_a_run_would_choose(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = cli(capsys, "profile", "show", FIXTURES / "dpo_healthy")
+    assert out.startswith("dpo_healthy: profile dpo (chosen: DPO)\n")
+    found = document(capsys, "profile", "show", FIXTURES / "dpo_healthy")
+    assert (found["run"], found["profile"], found["reason"]) == ("dpo_healthy", "dpo", "DPO")
+    limits = {f"{item['code']}.{item['limit']}": item for item in found["limits"]}
+    assert limits["CFG002.low"] == {
+        "code": "CFG002",
+        "rule": "beta_range",
+        "limit": "low",
+        "value": 0.01,
+        "meaning": "beta of DPO and its kin, 1/nat",
+        "origin": "built-in profile dpo",
+    }
+    assert limits["KL003.ceiling"]["origin"] == "rule default"
+
+
+def test_profile_show_of_several_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write_jsonl(
+        tmp_path / "log.jsonl",
+        [{"run": run, "step": n, "loss": 1.0 / n} for run in "ab" for n in range(1, 13)],
+    )
+    found = document(capsys, "profile", "show", log)
+    assert [item["profile"] for item in found["runs"]] == ["default", "default"]
+
+
+def test_profile_show_without_anything_is_the_rules_own_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = document(capsys, "profile", "show")
+    assert (found["run"], found["profile"], found["reason"]) == (None, "default", "")
+    assert {item["origin"] for item in found["limits"]} == {"rule default"}
+
+
 def test_standard_input_is_a_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -397,6 +461,10 @@ def test_samples_reads_an_unusual_field(tmp_path: Path, capsys: pytest.CaptureFi
         pytest.param(["gate", ".", "--require", "KL2"], id="an unknown required rule"),
         pytest.param(["samples", "nowhere"], id="a missing sample file"),
         pytest.param(["explain", "KL2"], id="an unknown code"),
+        pytest.param(["explain", "--tree", "--format", "markdown"], id="a tree in markdown"),
+        pytest.param(["explain", "--format", "html"], id="rules in HTML"),
+        pytest.param(["profile", "show", "--profile", "dialoge"], id="a profile misspelt"),
+        pytest.param(["profile"], id="a group without its command"),
         pytest.param(["diagnos"], id="an unknown command"),
         pytest.param(["diagnose", "--bogus"], id="an unknown option"),
     ],
@@ -535,7 +603,7 @@ def test_the_gate_names_the_finding_that_failed_a_healthy_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, out, _ = cli(capsys, "gate", FIXTURES / "ppo_healthy", "--fail-on", "info")
-    assert out.startswith("FAIL     ppo_healthy  healthy  RWD003 reward rises")
+    assert out.startswith("FAIL     ppo_healthy  healthy  CFG001 learning rate 0.0001")
 
 
 def test_explain_prints_a_rule_and_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -550,3 +618,39 @@ def test_a_diagnosis_survives_json_and_back(name: str) -> None:
     found = published(diagnose_run(read_runs(FIXTURES / name)[0]), 0)
     once = dumps(found)
     assert dumps(json.loads(once)) == once
+
+
+def test_explain_prints_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    (rule,) = document(capsys, "explain", "KL001")["rules"]
+    assert (rule["code"], rule["name"], rule["signal"]) == ("KL001", "kl_band", "kl")
+    assert rule["limits"][0] == {"limit": "low", "default": 0.5, "meaning": "nats per response"}
+    assert rule["remedy"].startswith("none by itself")
+    family = document(capsys, "explain", "len")["rules"]
+    assert {item["code"][:3] for item in family} == {"LEN"}
+    assert len(document(capsys, "explain")["rules"]) > len(family)
+
+
+def test_explain_draws_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = cli(capsys, "explain", "--tree")
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    for part in ("question", "cause", "remedy", "rules"):
+        for value in _everywhere(document(capsys, "explain", "--tree")["tree"], part):
+            for told in value if isinstance(value, list) else [value]:
+                assert told in out
+
+
+def test_the_tree_holds_every_root(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "explain", "--tree")
+    assert [root["code"] for root in found["tree"]] == [root.code for root in TREE]
+    assert {*_everywhere(found["tree"], "code")} >= {"A", "G1a", "H1"}
+
+
+def _everywhere(tree: Any, key: str) -> list[Any]:
+    """Every value of a key, wherever it stands."""
+    if isinstance(tree, list):
+        return [value for item in tree for value in _everywhere(item, key)]
+    if not isinstance(tree, dict):
+        return []
+    own = [tree[key]] if key in tree else []
+    return own + [value for item in tree.values() for value in _everywhere(item, key)]

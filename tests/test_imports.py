@@ -9,7 +9,14 @@ HEAVY = ("torch", "transformers", "polars", "safetensors", "peft", "tensorboard"
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["diagnose", "--help"], ["gate", "--help"], ["--version"], []],
+    [
+        ["--help"],
+        ["diagnose", "--help"],
+        ["gate", "--help"],
+        ["profile", "show", "--help"],
+        ["--version"],
+        [],
+    ],
     ids=lambda arguments: " ".join(arguments) or "no arguments",
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:

@@ -1,11 +1,24 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.errors import BadProfile, DoctorError
-from rlhfdoctor.profile import MOST, Profile, check_codes, limits_of, load, rules
+from rlhfdoctor.profile import (
+    MOST,
+    Profile,
+    built_in,
+    check_codes,
+    choose,
+    effective,
+    limits_of,
+    load,
+    rules,
+)
+from tests.builders import run_of
 
 RULE = next(rule for rule in rules() if rule.code == "KL003")
 
@@ -17,7 +30,8 @@ def toml(tmp_path: Path, text: str, name: str = "mine.toml") -> Path:
 
 
 def test_without_a_file_everything_is_default() -> None:
-    assert load(None) == Profile("default", {}, None)
+    assert load(None) == Profile("", {}, None)
+    assert load("default") == Profile("default", {}, None)
     defaults = RULE.limits()
     assert limits_of(RULE, {}) == defaults
     assert (defaults.ceiling, defaults.patience) == (1.0, 5)
@@ -261,3 +275,257 @@ def test_every_limit_lies_in_its_range(code: str) -> None:
         for value in refused:
             with pytest.raises(BadProfile, match=rf"{code}\.{name} must lie between {least} and"):
                 limits_of(rule, {name: value})
+
+
+# built-in profiles
+
+
+def test_the_package_holds_its_profiles() -> None:
+    assert set(built_in()) == {"default", "dialogue", "creative", "reasoning", "dpo"}
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_a_built_in_profile_is_one_that_a_user_could_write(name: str) -> None:
+    profile = load(name)
+    assert profile.name == name
+    assert profile.require is None
+    for code, limits in profile.overrides.items():
+        rule = next(rule for rule in rules() if rule.code == code)
+        assert limits
+        assert limits_of(rule, limits)
+        assert set(profile.origins[code].values()) == {f"built-in profile {name}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "band"),
+    [
+        ("default", (0.5, 3.0)),
+        ("dialogue", (0.5, 3.0)),
+        ("creative", (1.0, 5.0)),
+        ("reasoning", (0.0, 100.0)),
+    ],
+)
+def test_each_task_has_its_band_of_kl(name: str, band: tuple[float, float]) -> None:
+    found = {f"{item.code}.{item.limit}": item.value for item in effective(load(name))}
+    assert (found["KL001.low"], found["KL001.high"]) == band
+
+
+def origin_of(profile: Profile, limit: str) -> tuple[float, str]:
+    return next(
+        (item.value, item.origin)
+        for item in effective(profile)
+        if f"{item.code}.{item.limit}" == limit
+    )
+
+
+def test_each_layer_lies_over_the_last_and_is_remembered(tmp_path: Path) -> None:
+    path = toml(tmp_path, 'extends = "creative"\n[KL001]\nhigh = 6.0\n[KL003]\nceiling = 2\n')
+    profile = load(path, ["KL003.ceiling=3"])
+    assert profile.name == "mine"
+    assert origin_of(profile, "KL001.rows") == (10, "rule default")
+    assert origin_of(profile, "KL001.low") == (1.0, "built-in profile creative")
+    assert origin_of(profile, "KL001.high") == (6.0, str(path))
+    assert origin_of(profile, "KL003.ceiling") == (3.0, "--set")
+
+
+def test_a_file_that_extends_nothing_lies_over_the_defaults(tmp_path: Path) -> None:
+    profile = choose(run_of(algorithm="DPO"), load(toml(tmp_path, "[KL001]\nhigh = 6.0\n")))
+    assert profile.name == "mine"
+    assert {*profile.overrides} == {"KL001"}
+
+
+def test_a_pyproject_may_extend_a_profile(tmp_path: Path) -> None:
+    path = toml(tmp_path, '[tool.rlhfdoctor]\nextends = "creative"\n', "pyproject.toml")
+    assert load(path).overrides["KL001"] == {"low": 1.0, "high": 5.0}
+
+
+def test_what_is_required_is_the_users_word(tmp_path: Path) -> None:
+    path = toml(tmp_path, 'extends = "dpo"\nrequire = ["KL003"]\n')
+    assert load(path, ["KL003.ceiling=3"]).require == ("KL003",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            'extends = "dialoge"\n',
+            "extends names no built-in profile: 'dialoge'; did you mean dialogue?",
+            id="misspelt",
+        ),
+        pytest.param(
+            "extends = 3\n", "extends names no built-in profile: 3", id="a number for a name"
+        ),
+        pytest.param(
+            'extends = "other.toml"\n',
+            "extends names no built-in profile: 'other.toml'",
+            id="another file",
+        ),
+    ],
+)
+def test_only_a_built_in_profile_can_be_extended(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadProfile) as caught:
+        load(toml(tmp_path, text))
+    assert caught.value.message == message
+    assert "known are default, creative, dialogue, dpo, reasoning" in caught.value.hint
+
+
+def test_a_profile_that_does_not_exist_is_told_as_such() -> None:
+    with pytest.raises(BadProfile, match="no profile is called dialoge; did you mean dialogue"):
+        load("dialoge")
+
+
+def test_a_file_that_is_called_like_a_profile_is_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    toml(tmp_path, "[KL001]\nhigh = 6.0\n", "dialogue")
+    assert load("dialogue").overrides["KL001"]["high"] == 3.0
+    assert load("./dialogue").overrides["KL001"]["high"] == 6.0
+
+
+# the choice
+
+
+def rewarded(*rewards: float | None) -> list[dict[str, Any]]:
+    return [{"step": 1, "response": "a", "reward": reward} for reward in rewards]
+
+
+def parts(*names: str) -> dict[str, Any]:
+    return {f"reward_component_mean[{name}]": [0.5] * 4 for name in names}
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "reason"),
+    [
+        pytest.param(run_of(algorithm="DPO"), "dpo", "DPO", id="DPO"),
+        pytest.param(run_of(algorithm="KTO"), "dpo", "KTO", id="its kin"),
+        pytest.param(
+            run_of(dpo_margin=[0.1] * 4), "dpo", "margins of pairs", id="margins tell pairs"
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", **parts("accuracy_reward", "length")),
+            "reasoning",
+            "GRPO with verifiable reward components (accuracy_reward)",
+            id="a component that checks an answer",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO or RLOO", success_rate=[0.1] * 4),
+            "reasoning",
+            "GRPO or RLOO with a success rate",
+            id="a success rate",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", format_rate=[0.1] * 4),
+            "reasoning",
+            "GRPO with a format rate",
+            id="a format rate",
+        ),
+        pytest.param(
+            run_of(algorithm="RLOO", samples=rewarded(0.0, 1.0, 1.0, None)),
+            "reasoning",
+            "RLOO with rewards of 0 and 1",
+            id="rewards of 0 and 1",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", samples=rewarded(0.0, 0.5, 1.0)),
+            "default",
+            "nothing tells the task",
+            id="rewards between 0 and 1",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", samples=rewarded(1.0, 1.0)),
+            "default",
+            "nothing tells the task",
+            id="one reward alone",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", success_rate=[None] * 4),
+            "default",
+            "nothing tells the task",
+            id="a success rate that was never logged",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", **parts("reward_model")),
+            "default",
+            "nothing tells the task",
+            id="a component that checks nothing",
+        ),
+        pytest.param(
+            run_of(algorithm="PPO", config={"reward_model": "rm"}),
+            "dialogue",
+            "PPO with a reward model",
+            id="a reward model",
+        ),
+        pytest.param(
+            run_of(algorithm="PPO", config={"reward_model": "rm"}, success_rate=[0.1] * 4),
+            "reasoning",
+            "PPO with a success rate",
+            id="what is checked goes before a reward model",
+        ),
+        pytest.param(
+            replace(run_of(algorithm="PPO"), framework="DeepSpeed-Chat"),
+            "dialogue",
+            "PPO with a reward model",
+            id="a framework that knows nothing but reward models",
+        ),
+        pytest.param(
+            replace(run_of(algorithm="PPO", config={"reward_model": "rm"}), framework="verl"),
+            "default",
+            "nothing tells the task",
+            id="verl names a reward model that it may not use",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", config={"reward_model": "rm"}),
+            "default",
+            "nothing tells the task",
+            id="GRPO with a reward model may be anything",
+        ),
+        pytest.param(
+            run_of(algorithm="unknown", success_rate=[0.1] * 4),
+            "default",
+            "nothing tells the task",
+            id="an unknown algorithm",
+        ),
+        pytest.param(
+            run_of(algorithm="RM", config={"reward_model": "rm"}),
+            "default",
+            "nothing tells the task",
+            id="a reward model's own training",
+        ),
+    ],
+)
+def test_the_run_chooses_by_evidence_alone(run: Any, name: str, reason: str) -> None:
+    profile = choose(run, load(None))
+    assert (profile.name, profile.reason) == (name, reason)
+    assert diagnose(run).profile == name
+
+
+def test_settings_lie_over_the_chosen_profile() -> None:
+    run = run_of(algorithm="GRPO", success_rate=[0.1] * 4)
+    profile = choose(run, load(None, ["KL001.high=50"]))
+    assert profile.name == "reasoning"
+    assert origin_of(profile, "KL001.high") == (50.0, "--set")
+    assert origin_of(profile, "KL001.low") == (0.0, "built-in profile reasoning")
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_a_profile_that_was_named_is_not_chosen_again(name: str) -> None:
+    profile = choose(run_of(algorithm="DPO"), load(name))
+    assert (profile.name, profile.reason) == (name, "")
+    assert profile.overrides == built_in()[name].overrides
+
+
+def test_the_diagnosis_says_why_and_by_which_limits() -> None:
+    run = run_of(algorithm="GRPO", success_rate=[0.1] * 4)
+    found = diagnose(run)
+    assert found.profile_reason == "GRPO with a success rate"
+    assert found.limits["KL001"]["high"] == 100.0
+    named = diagnose(run, load("creative"))
+    assert (named.profile, named.profile_reason) == ("creative", "")
+    assert named.limits["KL001"]["high"] == 5.0
+
+
+def test_every_effective_limit_has_a_meaning_and_an_origin() -> None:
+    found = list(effective(load("reasoning")))
+    assert len(found) == sum(len(rule.limits.__dataclass_fields__) for rule in rules())
+    assert all(item.meaning and item.origin and item.rule for item in found)

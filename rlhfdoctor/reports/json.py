@@ -72,6 +72,7 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
                 "sources": [asdict(source) for source in run.sources],
             },
             "profile": diagnosis.profile,
+            "profile_reason": diagnosis.profile_reason,
             "limits": {code: dict(values) for code, values in diagnosis.limits.items()},
             "verdict": diagnosis.verdict,
             "headline": diagnosis.headline,

@@ -35,6 +35,95 @@ def recompute_markdown(document: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+FAMILIES = {
+    "LOG": "The log",
+    "NUM": "Values that are not finite",
+    "UPD": "Updates of the weights",
+    "CKP": "Checkpoints",
+    "REF": "The reference model",
+    "MIS": "Rollout engine against trainer",
+    "GRP": "Groups",
+    "OPT": "The optimizer",
+    "VAL": "The value model",
+    "KL": "Distance from the reference",
+    "ENT": "Entropy",
+    "PPL": "Perplexity",
+    "LEN": "Length",
+    "SMP": "The text of the samples",
+    "RWD": "Reward",
+    "DPO": "Preference training",
+    "CFG": "The configuration",
+}
+"""Families of rules in the order in which an engineer asks, by the letters of their codes."""
+
+_INTRODUCTION = """\
+# Rules
+
+Made of the rules' own docstrings by `make docs`; do not edit it. `rlhfdoctor explain CODE` prints
+the same. *Needs* names what a run must hold for the rule to look: columns of the log under their
+canonical names, `samples.` fields, `config.` settings, `scans` and `scores` of checkpoints. *Looks
+at* names the class of evidence; the README says which classes corroborate each other. Limits are
+defaults, which `--set CODE.limit=value` or a profile changes. [H] marks a heuristic without a
+published source; a name with a number, such as TRL 1340, is a public issue of that project.
+"""
+
+
+def rules_markdown(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Print rules as a page: families in the order of the questions, one section a rule."""
+    families: dict[str, list[Mapping[str, Any]]] = {family: [] for family in FAMILIES}
+    for document in documents:
+        families.setdefault(document["code"].rstrip("0123456789"), []).append(document)
+    present = {family: found for family, found in families.items() if found}
+    lines = [_INTRODUCTION]
+    for family, found in present.items():
+        codes = ", ".join(f"[{item['code']}](#{_anchor(item)})" for item in found)
+        lines.append(f"- **{FAMILIES.get(family, family)}**: {codes}")
+    for family, found in present.items():
+        lines += ["", f"## {FAMILIES.get(family, family)} ({family})"]
+        for document in found:
+            lines += ["", *_rule(document)]
+    return "\n".join(lines) + "\n"
+
+
+def _rule(document: Mapping[str, Any]) -> Iterator[str]:
+    sentence, _, rest = document["doc"].partition("\n")
+    body, _, _ = rest.partition("Remedy:")
+    yield f"### {document['code']} {document['name']}"
+    yield ""
+    yield f"**{_prose(sentence)}**"
+    for paragraph in body.strip().split("\n\n"):
+        yield ""
+        yield _prose(paragraph)
+    yield ""
+    yield f"**Remedy:** {_prose(document['remedy'])}"
+    yield ""
+    needs = [f"`{need}`" for need in document["needs"]]
+    needs += [" or ".join(f"`{need}`" for need in document["any_of"])] if document["any_of"] else []
+    yield f"- Needs: {', '.join(needs)}"
+    yield f"- Looks at: {document['signal']}"
+    yield f"- Says: `{document['says']}`"
+    if document["limits"]:
+        yield ""
+        yield "| limit | default | unit and meaning |"
+        yield "|---|---|---|"
+        for item in document["limits"]:
+            yield f"| `{item['limit']}` | {item['default']} | {plain(item['meaning'])} |"
+
+
+def _anchor(document: Mapping[str, Any]) -> str:
+    """Return GitHub's name for a rule's heading."""
+    return f"{document['code']}-{document['name']}".lower()
+
+
+def _prose(text: str) -> str:
+    """Return a docstring's text with its code as code, and nothing else acting as a mark."""
+    parts = text.split("``")
+    return "`".join(
+        part if index % 2 else "".join(f"\\{char}" if char in "*<>~" else char for char in part)
+        for index, part in enumerate(parts)
+    )
+
+
 def plain(text: str) -> str:
     """Return text of a run as text: nothing in it is a mark, a link or a tag."""
     return "".join(f"\\{char}" if char in _ACTIVE else char for char in shown(text))

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
@@ -44,16 +45,7 @@ def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 def write(lines: Iterable[Line], page: Page) -> str:
     """Lay out indented lines in the page's width, with colour where the page has it."""
     buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        width=page.width or 10_000,
-        force_terminal=page.colour,
-        no_color=not page.colour,
-        color_system="standard" if page.colour else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    console = _console(buffer, page)
     for indent, text in lines:
         if not page.width:
             plain = Text(" " * indent).append_text(text)
@@ -71,6 +63,19 @@ def write(lines: Iterable[Line], page: Page) -> str:
         grid.add_row(*cells)
         console.print(grid)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _console(buffer: io.StringIO, page: Page) -> Console:
+    return Console(
+        file=buffer,
+        width=page.width or 10_000,
+        force_terminal=page.colour,
+        no_color=not page.colour,
+        color_system="standard" if page.colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
 
 
 def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Iterator[Line]:
@@ -132,27 +137,91 @@ def rollback_lines(
         yield 0, Text("no checkpoints were found")
 
 
-def explain_lines(
-    code: str, name: str, doc: str, needs: Sequence[str], limits: Mapping[str, str]
-) -> Iterator[Line]:
+def explain_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """Yield a rule's documentation, what it needs, and its limits with their units."""
-    yield 0, Text(f"{code} {name}", style="bold")
-    for line in doc.splitlines():
+    either = " or ".join(document["any_of"])
+    needs = (*document["needs"], *((either,) if either else ()))
+    yield 0, Text(f"{document['code']} {document['name']}", style="bold")
+    for line in document["doc"].splitlines():
         yield 0, Text(line)
     yield 0, Text("")
     yield 0, Text(f"Needs: {', '.join(needs)}")
     yield 0, Text("[H] marks a heuristic without a published source.")
-    if limits:
+    if document["limits"]:
         yield 0, Text("")
         yield 0, Text("Limits", style="bold")
-        for limit, value in limits.items():
-            yield 2, Text(f"{code}.{limit} = {value}")
+        for item in document["limits"]:
+            stated = f"{document['code']}.{item['limit']} = {item['default']}"
+            yield 2, Text(f"{stated}  ({item['meaning']})")
 
 
-def list_lines(rules: Sequence[tuple[str, str]]) -> Iterator[Line]:
+def list_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
     """Yield one line a rule: its code and its first sentence."""
-    for code, sentence in rules:
-        yield 0, Text(f"{code}  \t{sentence}")
+    for document in documents:
+        yield 0, Text(f"{document['code']}  \t{document['doc'].splitlines()[0]}")
+
+
+def profile_lines(document: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield every limit as it holds: its value, its unit, and where it came from."""
+    title = Text(shown(f"profile {document['profile']}"), style="bold")
+    chosen = f" (chosen: {document['reason']})" if document["reason"] else ""
+    of_run = f"{document['run']}: " if document["run"] else ""
+    yield 0, Text(shown(of_run), style="bold").append_text(title).append(shown(chosen))
+    if document["require"] is not None:
+        yield 0, Text(f"required: {', '.join(document['require']) or 'nothing'}")
+    for item in document["limits"]:
+        own = item["origin"] == "rule default"
+        line = Text(f"{item['code']}.{item['limit']} = {item['value']:g}  ({item['meaning']})  ")
+        yield 2, line.append(f"\t{shown(item['origin'])}", style="dim" if own else "bold cyan")
+
+
+def tree_text(roots: Sequence[Mapping[str, Any]], page: Page) -> str:
+    """Draw the decision tree: questions with their rules, causes with what to do."""
+    buffer = io.StringIO()
+    console = _console(buffer, page)
+    for root in roots:
+        drawn = Tree(_node(root), guide_style="dim")
+        _grow(drawn, root)
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _grow(drawn: Tree, node: Mapping[str, Any]) -> None:
+    """Add the branches of a question below it; replies that lead to the same place are one."""
+    replies: list[tuple[str, Mapping[str, Any]]] = []
+    for reply, value in node.items():
+        for branch in value if isinstance(value, tuple | list) else (value,):
+            if not isinstance(branch, Mapping):
+                continue
+            if replies and replies[-1][1] == branch:
+                replies[-1] = (f"{replies[-1][0]}, {reply}", branch)
+            else:
+                replies.append((reply, branch))
+    for reply, branch in replies:
+        _grow(drawn.add(Text(f"{reply}: ", style="bold").append_text(_node(branch))), branch)
+
+
+def _node(node: Mapping[str, Any]) -> Text:
+    """Return a question or a cause, and whatever else is known of it."""
+    told = Text(style="not bold")
+    if "question" in node:
+        flags = [name for name, value in node.items() if value is True]
+        told.append(f"{node['code']} ", style="bold").append(f"{node['question']} ")
+        told.append(f"({'; '.join((', '.join(node['rules']), *flags))})", style="dim")
+    else:
+        told.append(f"{node['cause']} ", style="bold yellow")
+        told.append(f"({node['confidence']})\n{node['remedy']}")
+    for name, value in node.items():
+        if name in _IN_A_NODE or isinstance(value, Mapping | bool):
+            continue
+        if isinstance(value, tuple | list):
+            value = ", ".join(item for item in value if isinstance(item, str))
+        if value:
+            told.append(f"\n{name}: {value}", style="dim")
+    return told
+
+
+_IN_A_NODE = ("code", "question", "rules", "cause", "confidence", "remedy")
 
 
 def survey_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -381,6 +450,10 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         for indent, line in _plan(diagnosis.rollback):
             yield indent + 2, line
     yield from _not_looked(diagnosis)
+    if diagnosis.profile_reason and diagnosis.profile != "default":
+        chosen = f"profile {diagnosis.profile} (chosen: {diagnosis.profile_reason})"
+        yield 0, Text("")
+        yield 0, Text(shown(f"Limits: {chosen}"), style="dim")
     notes = [{"where": note.where, "text": note.text} for note in diagnosis.notes]
     if notes:
         yield 0, Text("")
