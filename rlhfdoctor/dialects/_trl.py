@@ -149,7 +149,7 @@ _PADDED = "sum over the response, padding not masked"
 ONLINE = {
     **PREFERENCES,
     **ROLLOUTS,
-    "objective/kl": Key("kl_ref_response", "k1", _PADDED),
+    "objective/kl": Key("kl_unknown", "k1", _PADDED),
     "objective/entropy": Key("neg_logp_response", "sampled_logp", _PADDED),
     "objective/scores_margin": Key("reward_margin"),
     "val/contain_eos_token": Key("eos_rate", reduction="rank 0 only"),

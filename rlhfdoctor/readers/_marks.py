@@ -156,7 +156,9 @@ TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"(?P<error>[A-Za-z_][\w.]{0,160}(?:\(\w{1,80}\))?)(?::(?:\s.*)?)?", re.DOTALL)
 _WRAPPERS = ("ChildFailedError", "CalledProcessError", "RayTaskError", "ProcessRaisedException")
 
-_FATAL = re.compile("Killed|fault|error:|oom|OOM|CANCELLED|out of memory|[Ee]xit|SIG|Abort|Termin")
+_FATAL = re.compile(
+    "Killed|fault|error:|oom|OOM|CANCELLED|out of memory|[Ee]xit|SIG|Abort|Termin|Timeout"
+)
 _DIED = re.compile(
     r"(?:\S{1,200}: line \d{1,6}: +\d{1,10} )?"
     r"(?:Killed|Segmentation fault|Bus error|Aborted|Terminated)(?: \(core dumped\))?(?:\s{2,}.*)?"
@@ -166,6 +168,7 @@ _DIED = re.compile(
     r"|.{0,200}\b(?:exits with return code|exitcode|exited with exit code|Exit code)"
     r"\s*[:=]?\s*-?[1-9]\d{0,3}\b.*"
     r"|.{0,100}\breceived SIG(?:INT|TERM|KILL)\b.*"
+    r"|.{0,200}Watchdog caught collective operation timeout.*"
 )
 """How a shell, a batch system or a launcher tells of a process that was ended from outside."""
 

@@ -119,6 +119,12 @@ def test_an_exception_is_clipped() -> None:
         pytest.param("run.sh: line 12:  1234 Killed    python a.py", True, id="the shell"),
         pytest.param("Segmentation fault (core dumped)", True, id="a fault"),
         pytest.param("slurmstepd: error: *** JOB 1 ON n1 CANCELLED ***", True, id="Slurm"),
+        pytest.param(
+            "[rank3]:[E101 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation "
+            "timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600001 ms",
+            True,
+            id="a watchdog",
+        ),
         pytest.param("srun: error: n1: task 0: Out Of Memory", True, id="srun"),
         pytest.param("Process 12 exits with return code = -9", True, id="DeepSpeed"),
         pytest.param("Main process received SIGINT, exiting", True, id="a signal"),
