@@ -80,6 +80,18 @@ def test_an_unknown_unit_is_told() -> None:
     )
 
 
+def test_the_level_is_that_of_ten_rows_on_either_side() -> None:
+    far = [0.05] * 10
+    near = [0.1] * 10
+    finding = only("KL011", run_of(kl_ref_token=[*far, *near, 9.0, *near, *far]))
+    assert "between rows of 0.1 and" in finding.message
+
+
+def test_ten_rows_on_either_side_outnumber_two_spikes_that_nearly_touch() -> None:
+    run = run_of(kl_ref_token=[*CALM, *[9.0] * 4, 0.1, *[9.0] * 4, *CALM])
+    assert "(logged rows: 4; such spikes: 2)" in only("KL011", run).message
+
+
 def test_what_has_not_come_back_is_no_spike() -> None:
     assert clear("KL011", run_of(kl_ref_token=[*CALM, 17.8]))
 
