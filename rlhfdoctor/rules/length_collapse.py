@@ -27,7 +27,7 @@ class Limits:
     signal="length",
     needs=["response_length_mean", "rows>=3"],
     limits=Limits,
-    text="mean response length collapses from {start:.4g} to {level:.4g} {unit} and stays there "
+    text="mean response length falls from {start:.4g} to {level:.4g} {unit} and stays there "
     "for {rows} logged rows; the reward {meanwhile}",
     brief="length {start:.3g} -> {level:.3g}",
 )
