@@ -115,6 +115,27 @@ def test_the_accuracy_on_other_data_is_never_judged() -> None:
     assert skipped("DPO002", run_of(token_accuracy=around(0.2)))
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "start", "alarms"),
+    [
+        pytest.param("SimPO", 0.3, False, id="SimPO from a start that is no better"),
+        pytest.param("ORPO or SimPO", 0.3, False, id="ORPO or SimPO likewise"),
+        pytest.param("CPO", 0.5, True, id="CPO from a better start"),
+        pytest.param("ORPO", 0.9, True, id="ORPO from a far better start"),
+        pytest.param("DPO", 0.3, True, id="DPO, whose start is chance whatever its rows say"),
+    ],
+)
+def test_without_a_reference_the_start_is_the_runs_own(
+    algorithm: str, start: float, alarms: bool
+) -> None:
+    run = run_of(algorithm=algorithm, dpo_accuracy=around(start) + around(0.31))
+    assert clear("DPO002", run) is not alarms
+
+
+def test_unpaired_data_have_no_chance_level() -> None:
+    assert skipped("DPO002", run_of(algorithm="KTO", dpo_accuracy=around(0.2)))
+
+
 def test_the_limits_can_be_set() -> None:
     run = run_of(dpo_accuracy=around(0.44))
     assert not clear("DPO002", run, standard_errors=2.0)
