@@ -741,8 +741,7 @@ def _answer(
         finding
         for finding in findings
         if finding.code in ask.rules
-        and finding.recovered_at is None
-        and (ask.information or finding.severity != "info")
+        and (finding.severity != "info" or (ask.information and finding.recovered_at is None))
     ]
     if saying:
         codes = tuple(dict.fromkeys(finding.code for finding in saying))

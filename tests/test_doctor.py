@@ -226,7 +226,8 @@ def test_a_stale_save_degrades_a_run_and_asks_for_no_rollback() -> None:
     scans = [scanned(10), scanned(20, hash="a"), scanned(30, hash="a")]
     run = run_of(kl_ref_token=CALM, grad_norm=[1.0] * 30, scans=scans, algorithm="GRPO")
     diagnosis = diagnose(run)
-    assert (diagnosis.verdict, diagnosis.causes) == ("degraded", ())
+    assert diagnosis.verdict == "degraded"
+    assert [cause.name for cause in diagnosis.causes] == ["a checkpoint that was saved wrongly"]
     assert not diagnosis.rollback.needed
 
 

@@ -1,5 +1,6 @@
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -146,11 +147,18 @@ def test_information_answers_no_question_of_faults() -> None:
     assert names(found("KL003", severity="info")) == []
 
 
-def test_what_is_over_answers_nothing() -> None:
-    over = Finding(
-        "critical", (Evidence("metric", "x", 1.0, Location("f")),), code="KL003", recovered_at=9
-    )
-    assert names(over) == []
+@pytest.mark.parametrize(
+    ("severity", "expected"),
+    [
+        pytest.param("info", [], id="information"),
+        pytest.param("warning", ["interrupted"], id="a warning for what lasted long"),
+    ],
+)
+def test_what_is_over_answers_a_question_only_as_a_fault(
+    severity: Severity, expected: list[str]
+) -> None:
+    over = Finding(severity, (Evidence("log", "x", 1.0, Location("f")),), code="LOG001", text="t")
+    assert names(replace(over, recovered_at=9)) == expected
 
 
 def test_no_samples_leave_an_entropy_collapse_possible() -> None:
