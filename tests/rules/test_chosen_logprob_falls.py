@@ -144,7 +144,55 @@ def test_another_column_is_never_judged() -> None:
     falling = START + [-500.0] * 10
     assert skipped("DPO001", run_of(logp_rejected=falling))
     assert skipped("DPO001", run_of(neg_logp_response=falling))
-    assert skipped("DPO001", run_of(eval_logp_chosen=falling))
+    assert skipped("DPO001", run_of(eval_logp_rejected=falling))
+
+
+@pytest.mark.parametrize(
+    ("start", "level", "alarms"),
+    [
+        pytest.param(-0.3, -1.29, False, id="less than a nat a token"),
+        pytest.param(-0.3, -1.31, True, id="more than a nat a token, and half of the start"),
+        pytest.param(-4.0, -5.9, False, id="more than a nat, less than half of the start"),
+        pytest.param(-4.0, -6.1, True, id="more than half of the start"),
+        pytest.param(-0.3, NAN, False, id="NaN is never below"),
+    ],
+)
+def test_a_token_mean_must_fall_by_a_nat(start: float, level: float, alarms: bool) -> None:
+    run = run_of(logp_chosen_token=[start] * 10 + [level] * 6)
+    assert clear("DPO001", run) is not alarms
+    if alarms:
+        finding = only("DPO001", run)
+        assert logged(finding.evidence[0], "logp_chosen_token", "nats/token")
+        assert "nats/token for 6 logged rows" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("values", "alarms"),
+    [
+        pytest.param([-100.0, -149.0], False, id="less than half of the start"),
+        pytest.param([-100.0, -151.0], True, id="more than half of the start in the second"),
+        pytest.param([-100.0, -190.0, -140.0], False, id="a fall that recovered"),
+    ],
+)
+def test_two_evaluations_tell_where_training_logs_none(values: list[float], alarms: bool) -> None:
+    assert clear("DPO001", run_of(eval_logp_chosen=values)) is not alarms
+
+
+def test_a_fall_in_evaluation_is_dated_between_the_two() -> None:
+    run = run_of(steps=[50, 100, 150], eval_logp_chosen=[-100.0, -110.0, -400.0])
+    finding = only("DPO001", run)
+    assert finding.severity == "critical"
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (101, 150, 150)
+    assert logged(finding.evidence[0], "eval_logp_chosen", "nats/response")
+    assert "from -100 to -400 nats/response for 1 logged evaluations" in finding.message
+
+
+def test_evaluations_are_asked_only_where_training_logs_none() -> None:
+    run = run_of(logp_chosen=[-100.0] * 10, eval_logp_chosen=[-100.0] * 5 + [-400.0] * 5)
+    assert clear("DPO001", run)
+    assert skipped("DPO001", run_of(eval_logp_chosen=[-100.0]))
+    assert skipped("DPO001", run_of(eval_logp_chosen=[0.2, -4.0]))
 
 
 def test_the_limits_can_be_set() -> None:
@@ -152,3 +200,8 @@ def test_the_limits_can_be_set() -> None:
     assert clear("DPO001", run)
     assert judge("DPO001", run, fall=0.2)
     assert clear("DPO001", run, fall=0.2, patience=7)
+    assert skipped("DPO001", run_of(logp_chosen=[-100.0] * 5))
+    assert clear("DPO001", run_of(logp_chosen=[-100.0] * 5), rows=5)
+    token = run_of(logp_chosen_token=[-0.3] * 10 + [-1.0] * 6)
+    assert clear("DPO001", token)
+    assert judge("DPO001", token, nats=0.5)
