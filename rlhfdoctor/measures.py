@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -198,16 +199,28 @@ def metric_evidence(
 
 def locate(run: Run, metric: str, step: int) -> Location:
     """Return the file, key and line that hold a metric's value at a step."""
-    split = "eval" if metric.startswith("eval_") else "train"
-    rows = run.observations.filter(
-        (pl.col("step") == step)
-        & (pl.col("metric") == metric.removeprefix("eval_"))
-        & (pl.col("split") == split)
-    ).collect()
-    if rows.height:
-        _, file, key, line = rows.select("step", "source", "key", "line").row(-1)
+    rows = _observed(run, metric)
+    place = bisect_right(rows["step"], step) - 1
+    if place >= 0 and rows["step"][place] == step:
+        _, file, key, line = rows.row(place)
         return Location(file, key=key, line=line)
     return run.columns[metric].sources[-1]
+
+
+@lru_cache(maxsize=1)
+def _observed(run: Run, metric: str) -> pl.DataFrame:
+    """Return step, source, key and line of everything logged of a metric, by step."""
+    split = "eval" if metric.startswith("eval_") else "train"
+    return (
+        run.observations.filter(
+            (pl.col("metric") == metric.removeprefix("eval_"))
+            & (pl.col("split") == split)
+            & pl.col("step").is_not_null()
+        )
+        .select("step", "source", "key", "line")
+        .sort("step", maintain_order=True)
+        .collect()
+    )
 
 
 def best(run: Run, metrics: Sequence[str]) -> str | None:

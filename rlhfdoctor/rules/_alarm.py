@@ -24,16 +24,19 @@ def alarms(
 
     A stretch that the run has not left for ``patience`` rows by its end stands, with the severity
     that its level (median of its last rows) deserves, ``weak`` of it where nothing else agrees; any
-    other is information with
-    ``recovered_at``. The template's arguments are start, level, rows, steps, unit, estimator, and
-    ``args``.
+    other is information with ``recovered_at``, dated from the rows since the stretch before, so
+    that a number that comes and goes costs no more than one that stays. The template's arguments
+    are start, level, rows, steps, unit, estimator, and ``args``.
     """
 
     def beyond(value: float) -> bool:
         return (above is not None and value > above) or (below is not None and value < below)
 
+    after = 0
     for first, last in stretches(found.values, beyond, patience):
         stands = len(found) - 1 - last < patience
+        begun = slice(0 if stands else after, first + 3 * patience)
+        after = last + 1
         level = end_level(found.values[first : last + 1], patience)
         yield Finding(
             severity(level) if stands else "info",
@@ -47,7 +50,7 @@ def alarms(
                 "estimator": found.column.estimator or "estimator unknown",
                 **(args or {}),
             },
-            onset=onset(found.steps, found.values, first, patience),
+            onset=onset(found.steps[begun], found.values[begun], first - begun.start, patience),
             recovered_at=None if stands else found.steps[last + 1],
             weak=weak(level),
         )
