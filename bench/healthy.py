@@ -594,7 +594,7 @@ def make(out: Path, only: Sequence[str], pythons: dict[str, str]) -> None:
 
 
 def _chosen(out: Path) -> list[Row]:
-    """The plan, as many of each algorithm's reserve as its runs miss the criterion, the far ones."""
+    """The plan, of each algorithm's reserve as many as miss the criterion, the far ones."""
     chosen = list(PLAN)
     for row in RESERVE:
         same = [other for other in chosen if other.algorithm == row.algorithm]

@@ -239,8 +239,8 @@ class Item:
     """One response: its tokens (the run's own ids where present, else words) and likelihoods.
 
     nll, ref_nll: minus the log-probability of the ``scored`` tokens under policy and reference,
-    None where the file has none that is possible. thirds: the same per token over the first and over
-    the last third of them; None with ``nll`` and below three tokens.
+    None where the file has none that is possible. thirds: the same per token over the first and
+    over the last third of them; None with ``nll`` and below three tokens.
     """
 
     line: int
