@@ -69,5 +69,6 @@ def perplexity_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 def _weighed(finding: Finding, limits: Limits) -> Finding:
     """Return a finding with what it is worth where nothing else agrees."""
     start, level = finding.args["start"], finding.args["level"]
-    told = isinstance(start, float) and isinstance(level, float) and level > start**limits.deep
-    return replace(finding, weak="info") if told else finding
+    if not isinstance(start, float) or not isinstance(level, float) or start <= 0.0:
+        return finding
+    return replace(finding, weak="info") if level > start**limits.deep else finding
