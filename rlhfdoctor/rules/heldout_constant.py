@@ -16,7 +16,7 @@ class Limits:
     """How many repetitions, and how unlikely."""
 
     repeats: int = 5  # evaluations in a row with exactly the same numbers
-    chance: float = 0.01  # largest probability that they repeat by luck
+    chance: float = 0.002  # largest probability that they repeat by luck
     long: float = 0.25  # share of all evaluations from which a spell that ended is still a fault
     rate: float = 0.01  # share of the highest learning rate below which nothing can change
 

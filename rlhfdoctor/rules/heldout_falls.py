@@ -15,7 +15,7 @@ from rlhfdoctor.series import halves_differ
 class Limits:
     """What counts as falling and as unsolved."""
 
-    fewest: int = 8  # evaluations
+    fewest: int = 10  # evaluations
     standard_errors: float = 4.0  # between the best and the last block of evaluations
     effect: float = 2.0  # standard deviations of single evaluations, likewise
     material: float = 0.2  # share of the best level that must be lost
@@ -73,7 +73,7 @@ def heldout_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
 def _fall(found: Track, limits: Limits) -> tuple[slice, Change] | None:
     """Return the best block of a track and the fall from it to the last, where there is one."""
-    parts = blocks(len(found), 3)
+    parts = blocks(len(found), 5)
     changes = [(part, change(found.values[part], found.values[parts[-1]])) for part in parts[:-1]]
     part, lost = max(changes, key=lambda item: item[1].before)
     sure = lost.errors < -limits.standard_errors and lost.effect < -limits.effect

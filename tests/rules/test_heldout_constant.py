@@ -25,7 +25,9 @@ def test_the_same_numbers_five_times_in_a_row(repeats: int, found: bool) -> None
     ("before", "found"),
     [
         pytest.param([0.45, 0.5, 0.55, 0.6], False, id="one of four others is the same"),
-        pytest.param([0.47, 0.5, 0.55, 0.6, 0.52, 0.51], True, id="none of six others is"),
+        pytest.param(
+            [0.47, 0.5, 0.55, 0.6, 0.52, 0.51, 0.48, 0.49, 0.53], True, id="none of nine is"
+        ),
     ],
 )
 def test_small_evaluation_sets_repeat_by_chance(before: list[float], found: bool) -> None:
@@ -35,11 +37,11 @@ def test_small_evaluation_sets_repeat_by_chance(before: list[float], found: bool
 @pytest.mark.parametrize(
     ("before", "found"),
     [
-        pytest.param(4, False, id="a chance of 1.4 percent"),
-        pytest.param(5, True, id="a chance of 0.8 percent"),
+        pytest.param(7, False, id="a chance of 3 in a thousand"),
+        pytest.param(8, True, id="a chance of just less than 2 in a thousand"),
     ],
 )
-def test_the_chance_is_at_most_one_percent(before: int, found: bool) -> None:
+def test_the_chance_is_at_most_two_in_a_thousand(before: int, found: bool) -> None:
     run = run_of(heldout_score=[*MOVING[:before], *[0.45] * 5])
     assert clear("RWD007", run) is not found
 
@@ -173,7 +175,7 @@ def test_too_few_evaluations_are_not_judged() -> None:
 
 def test_the_limits_can_be_set() -> None:
     run = run_of(heldout_score=[*MOVING, 0.61, 0.62, *[0.45] * 4])
-    assert judge("RWD007", run, repeats=4)
+    assert judge("RWD007", run, repeats=4, chance=0.01)
     assert clear("RWD007", run, repeats=4, chance=1e-6)
     spell = run_of(heldout_score=[*MOVING, *[0.45] * 6, *MOVING, *MOVING])
     assert only("RWD007", spell).severity == "info"

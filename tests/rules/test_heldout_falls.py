@@ -89,14 +89,13 @@ def test_the_fall_must_exceed_the_spread_of_evaluations(spread: float, found: bo
 @pytest.mark.parametrize(
     ("spread", "found"),
     [
-        pytest.param(0.060, True, id="more than four standard errors"),
-        pytest.param(0.075, False, id="less than four standard errors"),
+        pytest.param(0.065, True, id="more than four standard errors"),
+        pytest.param(0.085, False, id="less than four standard errors"),
     ],
 )
 def test_the_fall_must_exceed_the_noise_of_few_evaluations(spread: float, found: bool) -> None:
-    wobble = [spread, 0.0, -spread]
-    score = [0.55, 0.55, 0.55, 0.45]
-    score = [0.5] + [0.7 + w for w in wobble] + [0.6] * 3 + [0.48 + w for w in wobble]
+    wobble = [spread, -spread, 0.0, spread, -spread]
+    score = [0.7 + value for value in wobble] + [0.5 + value for value in wobble]
     run = run_of(reward_raw_mean=[0.1, 0.2] * 2 + [1.1, 1.2] * 3, heldout_score=score)
     assert clear("RWD004", run) is not found
 
@@ -161,7 +160,7 @@ def test_hardly_ever_solved_and_never_more_often(rate: list[float], found: bool)
 @pytest.mark.parametrize(
     ("late", "found"),
     [
-        pytest.param(0.0009, True, id="a change of less than two standard errors"),
+        pytest.param(0.002, True, id="a change of less than two standard errors"),
         pytest.param(0.0045, False, id="a change of more than two standard errors"),
     ],
 )
@@ -183,11 +182,11 @@ def test_a_little_more_reward_proves_no_proxy() -> None:
 @pytest.mark.parametrize(
     ("rows", "looks"),
     [
-        pytest.param(7, False, id="seven evaluations are too few"),
-        pytest.param(8, True, id="eight evaluations are enough"),
+        pytest.param(9, False, id="nine evaluations are too few"),
+        pytest.param(10, True, id="ten evaluations are enough"),
     ],
 )
-def test_eight_evaluations_are_needed(rows: int, looks: bool) -> None:
+def test_ten_evaluations_are_needed(rows: int, looks: bool) -> None:
     run = run_of(reward_raw_mean=[0.5] * 20, heldout_score=[0.5] * rows + [None] * (20 - rows))
     assert skipped("RWD004", run) is not looks
 
