@@ -20,6 +20,7 @@ from rlhfdoctor.errors import BadProfile, did_you_mean
 from rlhfdoctor.measures import logged, prefers
 from rlhfdoctor.model import Run
 from rlhfdoctor.rules import Rule
+from rlhfdoctor.rules._config import samples_itself
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -130,9 +131,11 @@ def choose(run: Run, profile: Profile) -> Profile:
     return replace(profile.over(built_in()[name]), reason=reason)
 
 
-_SAMPLERS = frozenset({"PPO", "GRPO", "RLOO", "REINFORCE"})
-_CHECKED = re.compile(r"accura|correct|format|answer|solve|pass|exact|tag|math|code|xml", re.I)
-"""What reward functions are called that check an answer."""
+_CHECKED = re.compile(
+    r"(?:^|[^A-Za-z]|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]))"
+    r"(?i:accura|correct|format|answer|solve|pass|exact|tag|math|code|xml)"
+)
+"""A word of a reward function's name, snake_case or CamelCase, that tells of a check."""
 
 _WITH_REWARD_MODEL = frozenset(
     {"DeepSpeed-Chat", "MOSS-RLHF", "safe-rlhf", "summarize_from_feedback_details"}
@@ -144,7 +147,7 @@ def _fitting(run: Run) -> tuple[str, str]:
     """Return the built-in profile that fits a run, and what told so."""
     if prefers(run):
         return "dpo", run.algorithm if run.algorithm != "unknown" else "margins of pairs"
-    if {*run.algorithm.split(" or ")} <= _SAMPLERS:
+    if samples_itself(run):
         checked = _checks(run)
         if checked:
             return "reasoning", f"{run.algorithm} with {checked}"

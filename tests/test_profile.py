@@ -409,6 +409,18 @@ def parts(*names: str) -> dict[str, Any]:
             id="a component that checks an answer",
         ),
         pytest.param(
+            run_of(algorithm="GRPO", **parts("PointwiseRMAccuracyORM")),
+            "reasoning",
+            "GRPO with verifiable reward components (PointwiseRMAccuracyORM)",
+            id="a word of a name in CamelCase",
+        ),
+        pytest.param(
+            run_of(algorithm="GRPO", **parts("informativeness", "advantage", "Compassion")),
+            "default",
+            "nothing tells the task",
+            id="words that only hold such a word",
+        ),
+        pytest.param(
             run_of(algorithm="GRPO or RLOO", success_rate=[0.1] * 4),
             "reasoning",
             "GRPO or RLOO with a success rate",

@@ -14,7 +14,7 @@ _RANGES = ("clip_range", "clip_range_low", "clip_range_high")
 class Limits:
     """What is in use."""
 
-    low: float = 0.05  # distance of the ratio from 1, over tokens
+    low: float = 0.1  # distance of the ratio from 1, over tokens
     high: float = 0.3  # distance of the ratio from 1, over tokens
     sequence_low: float = 1e-4  # the same over sequences (GSPO)
     sequence_high: float = 1e-3  # the same over sequences (GSPO)
