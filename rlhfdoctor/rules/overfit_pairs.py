@@ -16,8 +16,7 @@ class Limits:
     gap: float = 0.15  # accuracy of training above that of the last evaluation
     rise: float = 0.05  # loss of the last evaluations above the lowest one
     fall: float = 0.03  # accuracy of the last evaluations below the highest one
-    evaluations: int = 3  # evaluations without which nothing is said to get worse
-    patience: int = 2  # last evaluations that must be worse
+    patience: int = 2  # last evaluations that must be worse than one before them
 
 
 @rule(
@@ -37,7 +36,7 @@ def overfit_pairs(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     whose evaluation loss even rose while accuracy and margin held. A warning asks for all of it:
     the evaluation loss above its own lowest by more than it ever wavers, the evaluation accuracy
     below its highest (three hundredths are fifteen of five hundred pairs), both in the last two of
-    three evaluations or more, while the training loss went on falling. [H]
+    at least three evaluations, while the training loss went on falling. [H]
 
     Remedy: go back to the checkpoint of the best evaluation, usually that of the first epoch; fewer
     epochs, a lower learning rate, or more pairs.
@@ -99,7 +98,7 @@ def _worse_since(run: Run, limits: Limits) -> tuple[Track, Track, int] | None:
     if not all(logged(run, name) for name in names):
         return None
     loss, accuracy, training = (track(run, name) for name in names)
-    if min(len(loss), len(accuracy)) < limits.evaluations or len(loss) <= limits.patience:
+    if min(len(loss), len(accuracy)) <= limits.patience:
         return None
     low = loss.values.index(min(loss.values))
     ends = loss.values[-limits.patience :], accuracy.values[-limits.patience :]
