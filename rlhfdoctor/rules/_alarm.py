@@ -8,6 +8,9 @@ from rlhfdoctor.measures import Track, metric_evidence
 from rlhfdoctor.model import Finding, Run, Severity
 from rlhfdoctor.series import end_level, onset, start_level, stretches
 
+MOST = 20
+"""Stretches that are told of one metric; a noisy log of half a million rows has hundreds."""
+
 
 def alarms(
     run: Run,
@@ -25,15 +28,16 @@ def alarms(
     A stretch that the run has not left for ``patience`` rows by its end stands, with the severity
     that its level (median of its last rows) deserves, ``weak`` of it where nothing else agrees; any
     other is information with ``recovered_at``, dated from the rows since the stretch before, so
-    that a number that comes and goes costs no more than one that stays. The template's arguments
-    are start, level, rows, steps, unit, estimator, and ``args``.
+    that a number that comes and goes costs no more than one that stays. Of more than ``MOST``
+    stretches the first, the last and the longest are told. The template's arguments are start,
+    level, rows, steps, unit, estimator, and ``args``.
     """
 
     def beyond(value: float) -> bool:
         return (above is not None and value > above) or (below is not None and value < below)
 
     after = 0
-    for first, last in stretches(found.values, beyond, patience):
+    for first, last in _telling(stretches(found.values, beyond, patience)):
         stands = len(found) - 1 - last < patience
         begun = slice(0 if stands else after, first + 3 * patience)
         after = last + 1
@@ -54,3 +58,11 @@ def alarms(
             recovered_at=None if stands else found.steps[last + 1],
             weak=weak(level),
         )
+
+
+def _telling(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the first, the last and the longest of many stretches, in order."""
+    if len(found) <= MOST:
+        return found
+    longest = sorted(found[1:-1], key=lambda ends: ends[0] - ends[1])[: MOST - 2]
+    return [found[0], *sorted(longest), found[-1]]

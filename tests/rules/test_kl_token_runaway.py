@@ -126,3 +126,15 @@ def test_a_known_unit_is_judged_beside_an_unknown_one() -> None:
     stopped = [0.1] * 5 + [3.0] * 10 + [None] * 40
     run = run_of(kl_ref_token=stopped, kl_unknown=[0.01] * 55)
     assert only("KL003", run).evidence[0].subject == "kl_ref_token"
+
+
+def test_of_very_many_stretches_the_first_the_last_and_the_longest_are_told() -> None:
+    lengths = [5 + (place == 30) for place in range(60)]
+    values = CALM + [value for rows in lengths for value in [2.0] * rows + [0.1] * 9]
+    findings = judge("KL003", run_of(kl_ref_token=values))
+    assert isinstance(findings, list)
+    rows = [item.limit_high for finding in findings for item in finding.evidence]
+    assert len(rows) == 20
+    told = [(item.first_step, item.last_step) for item in findings[0].evidence]
+    assert told[0] == (21, 25)
+    assert any(finding.args["rows"] == 6 for finding in findings)
