@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from rlhfdoctor.measures import Track, metric_evidence
 from rlhfdoctor.model import Finding, Onset, Run, Severity
-from rlhfdoctor.rules._alarm import alarms
-from rlhfdoctor.series import end_level
+from rlhfdoctor.series import end_level, onset, start_level, stretches
 
 GENERIC = "generic"
 """The dialect of keys that no framework owns: a name alone is no proof of what was measured."""
@@ -24,43 +23,40 @@ def sustained(
     severity: Callable[[float], Severity],
     args: Mapping[str, object] | None = None,
 ) -> Iterator[Finding]:
-    """Yield what ``alarms`` yields; a log shorter than its patience, all beyond, is information.
+    """Yield the longest stretch beyond the limit that ended, and the one that stands at the end.
 
-    Nothing that was translated by name alone is more than information. The template's arguments
-    are those of ``alarms``.
+    Like ``alarms``, with its arguments for the template, but two findings at most, however noisy
+    the log. What ended is information; so is all that was translated by name alone, and a log
+    shorter than ``patience`` that lies beyond throughout.
     """
-    named = run.dialect == GENERIC
-    if len(found) >= patience:
-        yield from alarms(
-            run,
-            found,
-            patience=patience,
-            above=above,
-            below=below,
-            severity=lambda level: "info" if named else severity(level),
-            args=args,
-        )
-        return
-    beyond = [
-        (above is not None and value > above) or (below is not None and value < below)
-        for value in found.values
-    ]
-    if found.values and all(beyond):
-        level = end_level(found.values)
-        last = len(found) - 1
+
+    def beyond(value: float) -> bool:
+        return (above is not None and value > above) or (below is not None and value < below)
+
+    end = len(found) - 1
+    short = len(found) < patience
+    spans = stretches(found.values, beyond, len(found) if short else patience) if found else []
+    ended = [span for span in spans if end - span[1] >= patience]
+    told = [max(ended, key=lambda span: span[1] - span[0])] if ended else []
+    for first, last in [*told, *(span for span in spans if span not in ended)]:
+        level = end_level(found.values[first : last + 1], patience)
+        stands = (first, last) not in ended
+        sure = stands and not short and run.dialect != GENERIC
+        date = onset(found.steps, found.values, first, patience)
         yield Finding(
-            "info",
-            (metric_evidence(run, found, 0, last, level, limit_low=below, limit_high=above),),
+            severity(level) if sure else "info",
+            (metric_evidence(run, found, first, last, level, limit_low=below, limit_high=above),),
             {
-                "start": found.values[0],
+                "start": start_level(found.values),
                 "level": level,
-                "rows": len(found),
-                "steps": found.steps[-1] - found.steps[0] + 1,
+                "rows": last - first + 1,
+                "steps": found.steps[last] - found.steps[first] + 1,
                 "unit": found.column.unit,
                 "estimator": found.column.estimator or "estimator unknown",
                 **(args or {}),
             },
-            onset=appeared(found.steps, 0),
+            onset=appeared(found.steps, 0) if first == 0 else date,
+            recovered_at=None if stands else found.steps[last + 1],
         )
 
 

@@ -60,16 +60,18 @@ def loss_oscillates(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     high = [
         swing > limits.variance and swing > (limits.share * mean) ** 2 for _, swing, mean in seen
     ]
-    for first, last in stretches([float(item) for item in high], bool, 1):
-        worst = max(range(first, last + 1), key=lambda place: seen[place][1])
-        row, level, mean = seen[worst]
-        start = seen[first][0] - size
-        stands = last == len(high) - 1
-        evidence = metric_evidence(run, loss, row - size, row, level, limit_high=limits.variance)
-        yield Finding(
-            "info",
-            (replace(evidence, unit="loss^2", estimator="half the mean squared change"),),
-            {"level": level, "mean": mean},
-            onset=appeared(loss.steps, start),
-            recovered_at=None if stands else loss.steps[seen[last][0] + 1],
-        )
+    spans = stretches([float(item) for item in high], bool, 1)
+    if not spans:
+        return
+    stands = spans[-1][1] == len(high) - 1
+    first, last = spans[-1] if stands else (spans[0][0], spans[-1][1])
+    worst = max(range(first, last + 1), key=lambda place: seen[place][1])
+    row, level, mean = seen[worst]
+    evidence = metric_evidence(run, loss, row - size, row, level, limit_high=limits.variance)
+    yield Finding(
+        "info",
+        (replace(evidence, unit="loss^2", estimator="half the mean squared change"),),
+        {"level": level, "mean": mean},
+        onset=appeared(loss.steps, seen[first][0] - size),
+        recovered_at=None if stands else loss.steps[seen[last][0] + 1],
+    )
