@@ -28,6 +28,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -361,10 +362,16 @@ def _pairs(row: Row, folder: Path, tokenizer: Any) -> None:
     trainer.save_state()
 
 
+@cache
+def _texts(starts: tuple[str, ...], tokenizer: Any, seed: int) -> list[str]:
+    """Four responses of the base to each prompt."""
+    drawn = _drawn(_model(BASE), tokenizer, starts, 4, seed)
+    return [tokenizer.decode(ids, skip_special_tokens=True) for _, ids in drawn]
+
+
 def _ranked(kind: str, starts: list[str], tokenizer: Any, seed: int) -> list[dict[str, str]]:
     """Pairs of the base's own responses: best and worst of four, or its two last words swapped."""
-    drawn = _drawn(_model(BASE), tokenizer, starts, 4, seed)
-    texts = [tokenizer.decode(ids, skip_special_tokens=True) for _, ids in drawn]
+    texts = _texts(tuple(starts), tokenizer, seed)
     pairs = []
     for place, start in enumerate(starts):
         four = texts[4 * place : 4 * place + 4]
@@ -438,7 +445,7 @@ Lines = list[tuple[list[int], list[int]]]
 """Prompt and response, as ids of the tokenizer."""
 
 
-def _drawn(model: Any, tokenizer: Any, starts: list[str], times: int, seed: int) -> Lines:
+def _drawn(model: Any, tokenizer: Any, starts: Sequence[str], times: int, seed: int) -> Lines:
     """Draw ``times`` responses for each prompt: ids of the prompt, ids of the response."""
     import torch
 
@@ -594,7 +601,7 @@ def make(out: Path, only: Sequence[str], pythons: dict[str, str]) -> None:
 
 
 def _chosen(out: Path) -> list[Row]:
-    """The plan, of each algorithm's reserve as many as miss the criterion, the far ones."""
+    """The plan, the reserve as far as runs of its algorithm miss the criterion, the far."""
     chosen = list(PLAN)
     for row in RESERVE:
         same = [other for other in chosen if other.algorithm == row.algorithm]
@@ -629,7 +636,9 @@ def judge(out: Path) -> int:
     made = [row for row in _chosen(out) if _health(out, row)]
     sound = [row for row in made if not misses(out, row)]
     kinds = {"the plan's": PLAN, "the reserve's": RESERVE, "the far": FAR}
-    counts = [f"{sum(row in made for row in rows)} of {name}" for name, rows in kinds.items()]
+    counts = [
+        f"{sum(row in made for row in rows)} of {name} {len(rows)}" for name, rows in kinds.items()
+    ]
     print("made:", ", ".join(counts))
     print(f"healthy by the criterion: {len(sound)}\n")
     told: list[str] = []
