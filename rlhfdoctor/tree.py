@@ -392,6 +392,11 @@ TREE: tuple[Ask, ...] = (
             "sampling settings",
             rivals=(
                 Or(
+                    "sampling that differs from scoring",
+                    "score with the temperature and the truncation of the rollouts",
+                    rules=("CFG005",),
+                ),
+                Or(
                     "noise of the k1 estimator",
                     "look whether the sign changes from row to row",
                     against=("KL010",),
@@ -400,7 +405,7 @@ TREE: tuple[Ask, ...] = (
             ),
         ),
     ),
-    Ask("E", "Is there no reward spread in any group?", ("GRP001",), yes=_NO_SIGNAL),
+    Ask("E", "Is there no reward spread in any group?", ("GRP001", "CFG008"), yes=_NO_SIGNAL),
     Ask(
         "E1",
         "Do the answers never end before the limit, from the start?",
@@ -652,7 +657,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "I",
         "Is a setting out of its range?",
-        ("CFG001", "CFG002", "CFG008"),
+        ("CFG001", "CFG002"),
         yes=Ends(
             "configuration",
             "possible",

@@ -188,40 +188,29 @@ def tree_text(roots: Sequence[Mapping[str, Any]], page: Page) -> str:
 
 def _grow(drawn: Tree, node: Mapping[str, Any]) -> None:
     """Add the branches of a question below it; replies that lead to the same place are one."""
-    replies: list[tuple[str, Mapping[str, Any]]] = []
-    for reply, value in node.items():
-        for branch in value if isinstance(value, tuple | list) else (value,):
-            if not isinstance(branch, Mapping):
-                continue
-            if replies and replies[-1][1] == branch:
-                replies[-1] = (f"{replies[-1][0]}, {reply}", branch)
-            else:
-                replies.append((reply, branch))
-    for reply, branch in replies:
-        _grow(drawn.add(Text(f"{reply}: ", style="bold").append_text(_node(branch))), branch)
+    branches = [(reply, node[reply]) for reply in ("yes", "no", "unknown") if node.get(reply)]
+    while branches:
+        reply, branch = branches.pop(0)
+        same = [other for other, found in branches if found == branch]
+        branches = [(other, found) for other, found in branches if found != branch]
+        label = Text(f"{', '.join((reply, *same))}: ", style="bold")
+        _grow(drawn.add(label.append_text(_node(branch))), branch)
 
 
 def _node(node: Mapping[str, Any]) -> Text:
-    """Return a question or a cause, and whatever else is known of it."""
+    """Return a question with its rules, or a cause with what to do, and with its rivals."""
     told = Text(style="not bold")
     if "question" in node:
-        flags = [name for name, value in node.items() if value is True]
+        also = ("information too",) if node["information"] else ()
         told.append(f"{node['code']} ", style="bold").append(f"{node['question']} ")
-        told.append(f"({'; '.join((', '.join(node['rules']), *flags))})", style="dim")
-    else:
-        told.append(f"{node['cause']} ", style="bold yellow")
-        told.append(f"({node['confidence']})\n{node['remedy']}")
-    for name, value in node.items():
-        if name in _IN_A_NODE or isinstance(value, Mapping | bool):
-            continue
-        if isinstance(value, tuple | list):
-            value = ", ".join(item for item in value if isinstance(item, str))
-        if value:
-            told.append(f"\n{name}: {value}", style="dim")
+        return told.append(f"({', '.join((*node['rules'], *also))})", style="dim")
+    told.append(f"{node['cause']} ", style="bold yellow")
+    told.append(f"({node['confidence']})\n{node['remedy']}")
+    for rival in node["rivals"]:
+        rules = (*rival["rules"], *(f"against: {code}" for code in rival["against"]))
+        by = f" ({', '.join(rules)})" if rules else ""
+        told.append(f"\nor {rival['cause']}? {rival['test']}{by}", style="dim")
     return told
-
-
-_IN_A_NODE = ("code", "question", "rules", "cause", "confidence", "remedy")
 
 
 def survey_lines(document: Mapping[str, Any]) -> Iterator[Line]:
