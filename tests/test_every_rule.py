@@ -61,7 +61,7 @@ def logged_until(rows: int, more: int, every: int = 1) -> Run:
     columns: dict[str, Any] = {
         name: [calm.get(name, 1.0) if row % every == 0 else None for row in range(rows)]
         + [None] * more
-        for name in METRICS
+        for name in (*METRICS, "eval_dpo_accuracy")
     }
     return run_of(log_offset=1, scores=SCORED, **{**columns, "mfu": [1.0] * (rows + more)})
 

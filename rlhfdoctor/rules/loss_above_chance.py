@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from rlhfdoctor.measures import Track, logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._preference import rewards_and_margins
+from rlhfdoctor.series import mean_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ def loss_above_chance(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if min(len(loss), len(accuracy)) < limits.rows:
         yield Skip("", (f"rows>={limits.rows}",))
         return
-    lowest, share = min(loss.values), fmean(accuracy.values)
-    late = fmean(accuracy.values[len(accuracy) // 2 :])
+    lowest, share = min(loss.values), mean_error(accuracy.values)[0]
+    late = mean_error(accuracy.values[len(accuracy) // 2 :])[0]
     chance = 0.5 + limits.chance
     if lowest <= math.log(2) + limits.above or max(share, late) > chance:
         return

@@ -22,9 +22,7 @@ class Limits:
     """What counts as moving."""
 
     rows: int = 2  # logged rows of gradient norm 0 that prove it
-    still: int = (
-        10  # logged rows that prove it of learning rate 0, or beside rewards without spread
-    )
+    still: int = 10  # rows that prove a learning rate of 0, or a norm beside rewards all equal
     share: float = 0.99  # share of groups without reward spread that leaves nothing to learn
     float_noise: float = 1e-5  # reward units; a spread below is rounding
     standard_errors: float = 4.0  # between the halves of a metric: a trend needs an update

@@ -82,7 +82,7 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             "step": first.step,
             "rows": first.rows,
             "names": ", ".join(item.name for item in speaking[:5]),
-            "suspect": _suspect(run, [item for item in broken if item.lasts] or broken, limits),
+            "suspect": _suspect(run, broken, limits),
         },
         onset=Onset(first.step, first.step, first.step),
         recovered_at=first.back,
@@ -160,11 +160,9 @@ def _of_one_class(run: Run, name: str) -> bool:
     return unpaired and name.removeprefix("eval_").startswith(_CLASSES)
 
 
-def _suspect(run: Run, broken: Sequence[_Broken], limits: Limits) -> str:
-    """Say in words what is behind it, from the metrics that broke in the first such row.
-
-    broken: those that last, all where none does.
-    """
+def _suspect(run: Run, every: Sequence[_Broken], limits: Limits) -> str:
+    """Say in words what is behind it, from what broke first among what lasts (where any does)."""
+    broken = [item for item in every if item.lasts] or every
     names = [item.name for item in broken]
     first = [item.name for item in broken if item.step == broken[0].step]
     ratio = _jump(run, broken[0].step, limits)
@@ -174,7 +172,7 @@ def _suspect(run: Run, broken: Sequence[_Broken], limits: Limits) -> str:
         return "the evaluation or its logging"
     if all(_of_one_class(run, name) for name in names):
         return "batches without one of the two labels, by design"
-    if all(item.alive for item in broken) and any(_of_one_class(run, name) for name in names):
+    if all(item.alive for item in broken) and any(_of_one_class(run, item.name) for item in every):
         return "a mean over batches without one of the two labels; the gradient is finite"
     for prefix, words in _ALONE:
         if all(name.startswith(prefix) for name in names):
@@ -184,7 +182,7 @@ def _suspect(run: Run, broken: Sequence[_Broken], limits: Limits) -> str:
     if all(item.alive for item in broken):
         return "a batch or a mean over nothing; the gradient is finite"
     if not any(item.ever for item in broken):
-        return "precision, the initial weights or the first batch"
+        return "precision, weights or data; the log begins with it"
     if "grad_norm" in first:
         return "optimiser or precision" if first == ["grad_norm"] else "precision or a bad batch"
     if all(name.startswith("kl_") for name in first):

@@ -23,7 +23,6 @@ class Limits:
     "DPO009",
     signal="reward",
     needs=["dpo_accuracy"],
-    any_of=["eval_dpo_accuracy", "eval_loss_total"],
     limits=Limits,
     text="accuracy {train:.2f} on the training pairs, {held_out} on held-out ones{worse}",
     brief="accuracy {train:.2f} in training, {held_out} held out{worse}",

@@ -276,6 +276,16 @@ def test_a_kto_batch_without_a_label_is_information() -> None:
     assert only("NUM001", run_of(**paired, loss_total=[0.5] * 6)).severity == "critical"
 
 
+def test_a_class_that_came_back_still_tells_of_such_batches() -> None:
+    run = run_of(
+        algorithm="KTO",
+        dpo_reward_chosen=[0.0, NAN, 0.1, 0.1, 0.1, 0.1],
+        loss_total=[0.5] + [NAN] * 5,
+        grad_norm=[30.0] * 6,
+    )
+    assert str(only("NUM001", run).args["suspect"]).startswith("a mean over batches without one")
+
+
 def test_a_kto_loss_of_such_batches_is_a_warning_where_the_gradient_is_finite() -> None:
     run = run_of(**KTO, loss_total=[0.5] + [NAN] * 5, grad_norm=[30.0] * 6)
     finding = only("NUM001", run)
@@ -315,7 +325,7 @@ LATE = GOOD + [NAN] * 6
         ),
         pytest.param(
             {"loss_total": [NAN] * 16},
-            "precision, the initial weights or the first batch",
+            "precision, weights or data; the log begins with it",
             id="nothing was ever finite",
         ),
         pytest.param(
