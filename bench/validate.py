@@ -84,13 +84,13 @@ class Label:
     collapsed_at: float | None
 
     @property
-    def accused(self) -> bool:
-        """Whether neither reader accepts a healthy verdict."""
+    def unhealthy(self) -> bool:
+        """Whether no reader accepts a healthy verdict."""
         return "healthy" not in self.verdicts
 
     @property
-    def sound(self) -> bool:
-        """Whether neither reader accepts an accusation."""
+    def spotless(self) -> bool:
+        """Whether no reader accepts an accusation."""
         return not {*self.verdicts} & {*ACCUSATIONS}
 
 
@@ -291,7 +291,7 @@ def mistake(label: Label, verdict: str) -> str | None:
     if verdict in label.verdicts:
         return None
     if verdict in ACCUSATIONS:
-        return "false alarm" if label.sound else "wrong degree"
+        return "false alarm" if label.spotless else "wrong degree"
     return "false healthy" if verdict == "healthy" else "could not say"
 
 
@@ -380,8 +380,8 @@ def _figures(cases: Sequence[Case], both: frozenset[str]) -> dict[str, str]:
     wrong = Counter(mistake(label, told.verdict) for label, told in cases)
     blamed = accusing(cases)
     families = [(label, told) for label, told in blamed if label.families]
-    ill = [case for case in cases if case[0].accused]
-    found = accusing(ill)
+    ill = [case for case in cases if case[0].unhealthy]
+    found = [case for case in accusing(ill) if not case[0].spotless]
     hits = sum(dated(*case) for case in found)
     undated = not any(told.onset is not None for _, told in cases)
     same = [(label, told) for label, told in cases if label.id in both]
@@ -391,8 +391,13 @@ def _figures(cases: Sequence[Case], both: frozenset[str]) -> dict[str, str]:
         "acceptable verdicts on the logs that both tools read": _share(
             sum(mistake(label, told.verdict) is None for label, told in same), len(same)
         ),
-        "false alarms": str(wrong["false alarm"]),
-        "false healthy": str(wrong["false healthy"]),
+        "false alarms, of the logs that may not be accused": _share(
+            wrong["false alarm"], sum(label.spotless for label, _ in cases)
+        ),
+        "false healthy, of the logs that may not be called healthy": _share(
+            wrong["false healthy"], len(ill)
+        ),
+        "accused, of the ill logs": _share(len(found), sum(not label.spotless for label, _ in ill)),
         "could not say, where a verdict was due": str(wrong["could not say"]),
         "wrong degree": str(wrong["wrong degree"]),
         f"accepted family among the first {FIRST} findings": _share(
@@ -401,7 +406,9 @@ def _figures(cases: Sequence[Case], both: frozenset[str]) -> dict[str, str]:
         "onset inside, of the ill logs that were accused": (
             "no onset told" if undated else _share(hits, len(found))
         ),
-        "onset inside, of all ill logs": ("no onset told" if undated else _share(hits, len(ill))),
+        "onset inside, of all that may not be called healthy": (
+            "no onset told" if undated else _share(hits, len(ill))
+        ),
     }
 
 
@@ -409,41 +416,33 @@ def _summary(cases: Sequence[Case], others: Sequence[Case]) -> Iterator[str]:
     labels = [label for label, _ in cases]
     read = frozenset(label.id for label, told in others or cases if told.read)
     both = frozenset(label.id for label, told in cases if told.read) & read
-    same = [label for label in labels if label.id in both]
-    (best, count), *rest = constant(labels).items()
-    answers = {
-        "acceptable verdicts": f'"{best}" {_share(count, len(labels))}',
-        "acceptable verdicts on the logs that both tools read": (
-            '"{}" {}'.format(*_best(same)) if same else ""
-        ),
-    }
-    columns = [_figures(cases, both)] + ([_figures(others, both)] if others else [])
+    (best, _), *rest = constant(labels).items()
+    columns = {"rlhfdoctor": _figures(cases, both)}
+    if others:
+        columns["rldoctor 0.2.0"] = _figures(others, both)
+    columns[f'always "{best}"'] = _figures([(label, Told(best)) for label in labels], both)
     yield "## Summary\n"
-    head = ["", "rlhfdoctor", *(["rldoctor 0.2.0"] if others else []), "best constant answer"]
     rows = [
-        [name, *(column[name] for column in columns), answers.get(name, "")] for name in columns[0]
+        [name, *(column[name] for column in columns.values())] for name in columns["rlhfdoctor"]
     ]
-    yield from _table(head, rows)
+    yield from _table(("", *columns), rows)
     also = ", ".join(f'"{name}" {_share(number, len(labels))}' for name, number in rest)
-    ill = [label for label in labels if label.accused]
-    open_ = sum(label.sound for label in ill)
+    spotless = sum(label.spotless for label in labels)
+    unhealthy = [label for label in labels if label.unhealthy]
+    ill = sum(not label.spotless for label in unhealthy)
     yield f"""\
-The other constant answers: {also}.
+The last column is the best constant answer. The others: {also}.
 
-- False alarm: called degraded or collapsed, where no reader accepts either. False healthy: called
-  healthy, where no reader accepts that. Wrong degree: collapsed for degraded or the reverse.
+- False alarm: called degraded or collapsed, where no reader accepts either ({spotless} logs). False
+  healthy: called healthy, where no reader accepts that ({len(unhealthy)} logs: {ill} ill ones, of
+  which a reader accepts an accusation, and {len(unhealthy) - ill} that may only be called
+  inconclusive). Wrong degree: collapsed for degraded or the reverse.
 - Family: of the logs called degraded or collapsed for which a reader lists families, those with one
   of them among the first {FIRST} findings as printed, information included.
-- Onset: an ill log is one of which no reader accepts "healthy" ({len(ill)}; of {open_} of them only
-  "inconclusive"). Inside: in the second reader's interval, widened at both ends by
-  {WIDER_SHARE:.0%} of the run or {WIDER_ROWS} logged rows, whichever is more; an end that the
-  reader left open is open. No onset, or no interval, is outside.
+- Onset inside: in the second reader's interval, widened at both ends by {WIDER_SHARE:.0%} of the
+  run or {WIDER_ROWS} logged rows, whichever is more; an end that the reader left open is open. No
+  onset, or no interval, is outside.
 """
-
-
-def _best(labels: Sequence[Label]) -> tuple[str, str]:
-    name, count = next(iter(constant(labels).items()))
-    return name, _share(count, len(labels))
 
 
 def _mistakes(cases: Sequence[Case], others: Sequence[Case]) -> Iterator[str]:
@@ -478,7 +477,7 @@ def _logs(cases: Sequence[Case], others: Sequence[Case]) -> Iterator[str]:
     rows = []
     for place, (label, told) in enumerate(cases):
         runs = f" (last of {told.runs} runs)" if told.runs > 1 else ""
-        off = error(label, told) if label.accused else None
+        off = error(label, told) if label.unhealthy else None
         row = [
             label.id,
             label.framework,
@@ -516,7 +515,7 @@ found anything above information.
         there = [(label, told) for label, told in cases if family in label.families]
         missed = [(label, told) for label, told in there if family not in _accused_by(told)]
         explained = [case for case in missed if _accused_by(case[1]) & {*case[0].families}]
-        due = [case for case in missed if case[0].accused and case not in explained]
+        due = [case for case in missed if case[0].unhealthy and case not in explained]
         rows.append(
             (family, len(there), len(there) - len(missed), len(missed), len(explained), len(due))
         )
@@ -548,8 +547,8 @@ that. Information: logs where it found nothing graver.
         said = [
             label for label, told in looked if rule.code in {code for code, _, _ in told.findings}
         ]
-        false = [label for label in loud if label.sound]
-        hits = [label for label in loud if not label.sound and family in label.families]
+        false = [label for label in loud if label.spotless]
+        hits = [label for label in loud if not label.spotless and family in label.families]
         rows.append(
             (
                 rule.code,

@@ -138,4 +138,4 @@ def test_the_claim_is_not_measured_on_few_alarms() -> None:
     assert "**Not measurable** on 9 alarms" in few
     many = "\n".join(document([ill] * 10, [told] * 10, [], []))
     assert "| (a) our verdict | 10/10 (100%) | 83% | 80% | 37% |" in many
-    assert "| onset inside, of all ill logs | 10/10 (100%) |" in many
+    assert "| onset inside, of all that may not be called healthy | 10/10 (100%) |" in many
