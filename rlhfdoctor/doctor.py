@@ -71,7 +71,7 @@ def diagnose(
     answers, causes = tree.walk(settled, clear, skipped)
     unanswered = _unanswered(run, profile, (*require,), clear, settled)
     verdict = _verdict(settled, unanswered)
-    causes = tuple(_told(run, _qualified(run, verdict, cause)) for cause in causes)
+    causes = tuple(_told(run, _qualified(run, verdict, cause, settled)) for cause in causes)
     onset = _onset(verdict, causes, settled)
     lost = onset if verdict == "collapsed" and _had_learnt(causes) else None
     plan = suggest(run, verdict, causes, settled, onset, crash_step)
@@ -137,8 +137,20 @@ def _date(finding: Finding) -> tuple[int, int]:
     return (finding.onset.step, finding.onset.low) if finding.onset else (0, 0)
 
 
-def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
+def _qualified(run: Run, verdict: Verdict, cause: Cause, findings: Sequence[Finding]) -> Cause:
     """Say what would make a cause surer, and take back advice that the verdict forbids."""
+    if cause.name == tree.NON_FINITE:
+        broken = [item for item in findings if item.code in cause.path]
+        if all(item.severity == "warning" for item in broken):
+            suspect = str(broken[0].args["suspect"])
+            remedy = f"look at {suspect}; the weights may be sound: nothing to go back from"
+            return replace(cause, name=tree.UNMEASURED, confidence="probable", remedy=remedy)
+    if cause.name == tree.LENGTH_EXPLOSION and _cut_from_the_start(cause, findings):
+        return replace(
+            cause,
+            name=tree.CUT_OFF,
+            remedy="raise the limit or ask for shorter answers; many were cut from the start",
+        )
     if cause.name == tree.OVER_OPTIMISATION and not any(map(_held_out, run.columns)):
         return replace(cause, caveat="no held-out reward was logged")
     if cause.name == tree.INTERRUPTED:
@@ -153,6 +165,17 @@ def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
         if verdict == "collapsed":
             cause = replace(cause, remedy="do not resume a collapsed policy")
     return cause
+
+
+def _cut_from_the_start(cause: Cause, findings: Sequence[Finding]) -> bool:
+    """Say whether nothing exploded: answers were cut in the first rows already."""
+    shares = [item.args["start"] for item in findings if item.code == "LEN003"]
+    alone = not {"LEN004", "LEN005"} & {*cause.path}
+    return alone and any(isinstance(share, float) and share >= CUT_AT_START for share in shares)
+
+
+CUT_AT_START = 0.25
+"""Share of answers cut in the first rows from which the limit was too low from the start."""
 
 
 def _held_out(column: str) -> bool:

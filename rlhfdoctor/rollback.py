@@ -27,7 +27,7 @@ from rlhfdoctor.model import (
     TableAnswer,
     Verdict,
 )
-from rlhfdoctor.tree import INTERRUPTED, NOTHING_LEARNT
+from rlhfdoctor.tree import INTERRUPTED, MEASUREMENT, NOTHING_LEARNT
 
 INITIAL = "initial model"
 
@@ -73,7 +73,8 @@ def suggest(
     if crash_step is not None:
         dated = crash_step if onset is None else min(crash_step, onset.low)
         onset = Onset(crash_step, dated, crash_step)
-    if onset is None or (verdict not in ("collapsed", "degraded") and not stated):
+    undone = verdict not in ("collapsed", "degraded") or (causes and causes[0].name in MEASUREMENT)
+    if onset is None or (undone and not stated):
         return _nothing_to_undo(run, causes)
     row = table_row(onset.step)
     limit = onset.low
@@ -176,7 +177,10 @@ def _nothing_to_undo(run: Run, causes: Sequence[Cause]) -> RollbackPlan:
             reason="the log was cut short and shows no fault: the last complete checkpoint",
             needed=False,
         )
-    return RollbackPlan(None, None, False, "no fault with an onset was found", needed=False)
+    reason = "no fault with an onset was found"
+    if causes and causes[0].name in MEASUREMENT:
+        reason = "the fault is in what was logged; the weights may be sound"
+    return RollbackPlan(None, None, False, reason, needed=False)
 
 
 def _rejection(

@@ -76,6 +76,13 @@ INTERRUPTED = "interrupted"
 NO_SIGNAL = "no learning signal"
 NO_UPDATE = "no weight update"
 WRONG_REFERENCE = "wrong reference"
+CUT_OFF = "answers cut at the length limit"
+LENGTH_EXPLOSION = "length explosion"
+NON_FINITE = "non-finite values"
+UNMEASURED = "a metric that is not finite"
+MISMEASURED = "a KL that is mismeasured"
+MEASUREMENT = (UNMEASURED, MISMEASURED)
+"""Causes that are faults of what was logged: the weights may be sound, nothing is rolled back."""
 NOTHING_LEARNT = (NO_SIGNAL, NO_UPDATE)
 """Causes under which there is nothing to lose and nothing to go back to."""
 
@@ -102,7 +109,7 @@ _MISMATCH = Or(
     rules=("MIS001", "MIS002", "MIS003", "MIS005"),
 )
 _CUT = Or(
-    "answers cut at the length limit",
+    CUT_OFF,
     "score answers that were not cut",
     rules=("LEN003", "LEN007", "LEN008"),
 )
@@ -208,7 +215,7 @@ _WRONG_REFERENCE = Ends(
     ),
 )
 _CUT_OFF = Ends(
-    "answers cut at the length limit",
+    CUT_OFF,
     "probable",
     "raise the limit or ask for shorter answers; a reward on a cut answer teaches nothing",
     rivals=(
@@ -314,7 +321,7 @@ TREE: tuple[Ask, ...] = (
         "Is any number not finite?",
         ("NUM001", "CKP002"),
         yes=Ends(
-            "non-finite values",
+            NON_FINITE,
             "confirmed",
             "last finite checkpoint before the first anomaly; change precision or learning rate",
             rivals=(_DIVERGED,),
@@ -386,7 +393,7 @@ TREE: tuple[Ask, ...] = (
         "Is the logged KL one that cannot be?",
         ("KL008", "KL009", "KL010"),
         yes=Ends(
-            "a KL that is mismeasured",
+            MISMEASURED,
             "probable",
             "recompute it from the checkpoints before judging by it; look at masks, clamps and "
             "sampling settings",
@@ -525,20 +532,20 @@ TREE: tuple[Ask, ...] = (
                 "Does the reward follow the length?",
                 ("RWD001",),
                 yes=Ends(
-                    "length explosion",
+                    LENGTH_EXPLOSION,
                     "probable",
                     "take the length out of the reward; penalise overlong answers",
                     rivals=(_LOOPS,),
                 ),
                 no=Ends(
-                    "length explosion",
+                    LENGTH_EXPLOSION,
                     "possible",
                     "penalise overlong answers, or raise the limit if it was too low",
                     rivals=(_LOOPS, _CUT),
                 ),
             ),
             unknown=Ends(
-                "length explosion",
+                LENGTH_EXPLOSION,
                 "possible",
                 "read samples; penalise overlong answers if they ramble",
                 caveat="no samples to read",
@@ -616,11 +623,11 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "H",
         "Does preference training push the chosen answers down?",
-        ("DPO001", "DPO002", "DPO003", "DPO004", "DPO011"),
+        ("DPO001", "DPO002", "DPO003", "DPO004", "DPO012"),
         yes=Ask(
             "H1",
             "Did the policy get worse at the pairs than it was untrained?",
-            ("DPO002", "DPO003", "DPO011"),
+            ("DPO002", "DPO003", "DPO012"),
             yes=Ends(
                 "preference training diverged",
                 "probable",

@@ -10,10 +10,13 @@ from rlhfdoctor.model import Finding, Onset, Run, Severity, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._heldout import name_of
 from rlhfdoctor.rules._reward import Change, blocks, change, reward_of
-from rlhfdoctor.series import halves_differ, onset
+from rlhfdoctor.series import halves_differ, noise, onset
 
 LOST = "is lost"
 """What became of a part that was earned at first."""
+
+APART = 4.0
+"""Noise of the rows by which a part must stand above its start."""
 
 PATIENCE = 5
 """Logged rows that the date rests on."""
@@ -106,7 +109,7 @@ def component_owns(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             "before": moved.before,
             "after": moved.after,
         },
-        onset=_half_way(other, moved) if what == LOST else _half_way(owner, gained),
+        onset=_half_way(other, moved) if what == LOST else _apart(owner, gained),
     )
 
 
@@ -116,6 +119,20 @@ def _half_way(found: Track, moved: Change) -> Onset:
     sign = math.copysign(1.0, moved.gain)
     first = next(i for i, value in enumerate(found.values) if sign * (value - middle) >= 0.0)
     return onset(found.steps, found.values, first, PATIENCE)
+
+
+def _apart(found: Track, moved: Change) -> Onset:
+    """Date an owner from where it has left its start for good; the rise may have begun before.
+
+    Every reward rises from the first update on; that one part alone makes it can be told only once
+    that part stands above its start, and stays there, by more than the noise of its rows.
+    """
+    rise = _half_way(found, moved)
+    above = moved.before + APART * noise(found.values)
+    below = [index for index, value in enumerate(found.values) if value <= above]
+    first = min(below[-1] + 1 if below else 0, len(found) - 1)
+    step = max(found.steps[first], rise.step)
+    return Onset(step, rise.low, max(step, rise.high))
 
 
 def _judge(
