@@ -43,9 +43,11 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     of one (R1-V 69). A loss ten times its normal in the row before is a divergence (DSE 444).
 
     Loss, gradient norm, reward, entropy, margins and log-probabilities that are not finite to the
-    end are the end of the run. They are a warning where the gradient norm beside them stays finite
-    and above 0: weights that are not finite have no such gradient, so what broke is a batch or a
-    mean over nothing. The KL or an evaluation alone is a fault of the measurement and a warning
+    end are the end of the run. Where the gradient norm beside them stays finite and above 0 they are
+    a warning: weights that are not finite have no such gradient, so what broke is a batch or a mean
+    over nothing. A loss or a reward that stays so is believed all the same, for nobody can say any
+    longer what is learnt; only KTO's, a mean over batches of one label, and that of a log too short
+    to tell are warnings. The KL or an evaluation alone is a fault of the measurement and a warning
     too. Information is what was never finite beside such a gradient or in evaluations alone (it
     was never computed: TRL's eval/entropy), other metrics, values that came back (one overflow of
     a loss scaler is benign), and KTO's metrics of one class, NaN for every batch without it.
@@ -100,6 +102,7 @@ class _Broken(NamedTuple):
     """A metric that was not finite: since when, in how many rows, and when it came back.
 
     alive: the gradient norm beside it is finite and above 0. ever: it was finite in some row.
+    short: no more than ``few`` and the half of a short log say that it lasts.
     """
 
     step: int
@@ -110,6 +113,7 @@ class _Broken(NamedTuple):
     back: int | None
     alive: bool
     ever: bool
+    short: bool
 
 
 def _broken(run: Run, name: str, limits: Limits) -> _Broken | None:
@@ -133,7 +137,10 @@ def _broken(run: Run, name: str, limits: Limits) -> _Broken | None:
     after = values.filter(pl.col("step") > bad["step"][-1])
     back = int(after["step"][0]) if after.height and not lasts else None
     ever = bad.height < values.height
-    return _Broken(step, name, value, bad.height, lasts, back, _alive(run, bad["step"]), ever)
+    alive = _alive(run, bad["step"])
+    return _Broken(
+        step, name, value, bad.height, lasts, back, alive, ever, short and not (tail or most)
+    )
 
 
 def _alive(run: Run, steps: pl.Series) -> bool:
@@ -152,12 +159,17 @@ def _severity(run: Run, item: _Broken) -> Severity:
         return "warning" if item.ever else "info"
     if item.alive and not item.ever and not item.name.startswith(("loss_", "reward_")):
         return "info"
-    return "warning" if item.alive or item.name.startswith("kl_") else "critical"
+    aimed_at = item.name.startswith(("loss_", "reward_")) and not item.short and not _unpaired(run)
+    excused = item.alive and not aimed_at
+    return "warning" if excused or item.name.startswith("kl_") else "critical"
+
+
+def _unpaired(run: Run) -> bool:
+    return run.algorithm == "KTO" or "kto_kl_baseline" in run.columns
 
 
 def _of_one_class(run: Run, name: str) -> bool:
-    unpaired = run.algorithm == "KTO" or "kto_kl_baseline" in run.columns
-    return unpaired and name.removeprefix("eval_").startswith(_CLASSES)
+    return _unpaired(run) and name.removeprefix("eval_").startswith(_CLASSES)
 
 
 def _suspect(run: Run, every: Sequence[_Broken], limits: Limits) -> str:
