@@ -1690,3 +1690,11 @@ def test_absurd_epochs_and_intervals_are_borne(tmp_path: Path) -> None:
     write_state(tmp_path, [{"step": 1, "epoch": 0.5, "loss": 1.0}], logging_steps=2**62)
     write_jsonl(tmp_path / "log.jsonl", [{"epoch": 1e300, "loss": 2.0}, {"epoch": 5, "loss": 3.0}])
     assert read_runs(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["epoch", "train/epoch", "rank", "process_index", "step", "loss"])
+def test_a_whole_number_beyond_any_float_harms_nothing(tmp_path: Path, key: str) -> None:
+    huge = 10**400
+    rows = [{"reward": 0.5 * row, "kl": 0.1, key: huge} for row in range(3)]
+    run = only(write_jsonl(tmp_path / "log.jsonl", rows))
+    assert column(run, "reward_raw_mean") == {1: 0.0, 2: 0.5, 3: 1.0}

@@ -89,6 +89,8 @@ BLOCK_ROWS = 256
 """Records that are made into rows at once: few enough to stay in a processor's cache."""
 
 _COUNTERS = frozenset((*STEP_KEYS, *EPOCH_KEYS, *RANK_KEYS))
+_COUNTED = frozenset((*STEP_KEYS, *RANK_KEYS))
+"""Counters that are whole numbers, kept exactly; an epoch is a float like any other number."""
 _SAID = frozenset((*SPLIT_KEYS, *RUN_KEYS))
 _NUMBERS: set[type] = {int, float}
 _WHOLE: set[type] = {int}
@@ -389,7 +391,7 @@ class _Block:
         self, name: str, places: list[int], column: Sequence[object], kind: set[type]
     ) -> tuple[list[int], Sequence[float]]:
         """Return the numbers of a column and their places; ``places`` itself where all are."""
-        if kind == _WHOLE and name in _COUNTERS:
+        if kind == _WHOLE and name in _COUNTED:
             return places, column  # type: ignore[return-value]
         if kind <= _NUMBERS:
             try:

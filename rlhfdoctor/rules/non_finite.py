@@ -47,10 +47,10 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     are a warning: weights that are not finite have no such gradient, so what broke is a batch or a
     mean over nothing. A loss or a reward that stays so is believed all the same, for nobody can say
     any longer what is learnt; only KTO's, a mean over batches of one label, and that of a log too
-    short to tell are warnings. The KL or an evaluation alone is a fault of the measurement and a warning
-    too. Information is what was never finite beside such a gradient or in evaluations alone (it
-    was never computed: TRL's eval/entropy), other metrics, values that came back (one overflow of
-    a loss scaler is benign), and KTO's metrics of one class, NaN for every batch without it.
+    short to tell are warnings. The KL or an evaluation alone is a fault of the measurement and a
+    warning too. Information is what was never finite beside such a gradient or in evaluations alone
+    (it was never computed: TRL's eval/entropy), other metrics, values that came back (one overflow
+    of a loss scaler is benign), and KTO's metrics of one class, NaN for every batch without it.
     Trainers with ``logging_nan_inf_filter`` hide a NaN loss behind the running average.
 
     Remedy: go back to the last checkpoint whose weights and optimizer state are finite, before the
