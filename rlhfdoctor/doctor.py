@@ -98,6 +98,10 @@ def diagnose(
     )
 
 
+MOST_EVIDENCE = 20
+"""Observations that one finding rests on; the earliest are kept."""
+
+
 def gather(findings: Iterable[Finding]) -> list[Finding]:
     """Join findings of one rule and severity that stand: the earliest speaks, all testify."""
     gathered: dict[tuple[str, Severity, bool], Finding] = {}
@@ -108,7 +112,8 @@ def gather(findings: Iterable[Finding]) -> list[Finding]:
             gathered[key] = finding
             continue
         first, second = sorted((known, finding), key=_date)
-        gathered[key] = replace(first, evidence=(*first.evidence, *second.evidence))
+        evidence = (*first.evidence, *second.evidence)[:MOST_EVIDENCE]
+        gathered[key] = replace(first, evidence=evidence)
     return list(gathered.values())
 
 

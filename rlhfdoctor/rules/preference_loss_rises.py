@@ -16,7 +16,6 @@ class Limits:
 
     near: float = 0.01  # loss; a first row this close to ln 2 is a sigmoid loss and nothing else
     standard_errors: float = 4.0  # above the start
-    rows: int = 5  # logged rows in the second half of the run
 
 
 @rule(
@@ -41,9 +40,6 @@ def preference_loss_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     loss = track(run, "loss_total")
     first = len(loss) // 2
     late = loss.values[first:]
-    if len(late) < limits.rows:
-        yield Skip("", (f"{limits.rows} rows in the second half of the run",))
-        return
     sigmoid = abs(loss.values[0] - math.log(2)) < limits.near
     start = math.log(2) if sigmoid else start_level(loss.values)
     level, error = mean_error(late)
