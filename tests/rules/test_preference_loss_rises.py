@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from rlhfdoctor.model import Skip
-from tests.builders import clear, judge, only, run_of, skipped
+from tests.builders import clear, only, run_of, skipped
 from tests.rules.shapes import NAN, logged
 
 LN2 = math.log(2)
@@ -124,7 +123,3 @@ def test_the_limits_can_be_set() -> None:
     assert clear("DPO003", run)
     assert not clear("DPO003", run, standard_errors=2.0)
     assert clear("DPO003", run, standard_errors=2.0, near=0.1)
-    assert not clear("DPO003", run, standard_errors=2.0, rows=10)
-    assert judge("DPO003", run, standard_errors=2.0, rows=11) == Skip(
-        "DPO003", ("11 rows in the second half of the run",)
-    )
