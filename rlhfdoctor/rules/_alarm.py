@@ -45,19 +45,23 @@ def alarms(
         yield Finding(
             severity(level) if stands else "info",
             (metric_evidence(run, found, first, last, level, limit_low=below, limit_high=above),),
-            {
-                "start": start_level(found.values),
-                "level": level,
-                "rows": last - first + 1,
-                "steps": found.steps[last] - found.steps[first] + 1,
-                "unit": found.column.unit,
-                "estimator": found.column.estimator or "estimator unknown",
-                **(args or {}),
-            },
+            {**numbers(found, first, last, level), **(args or {})},
             onset=onset(found.steps[begun], found.values[begun], first - begun.start, patience),
             recovered_at=None if stands else found.steps[last + 1],
             weak=weak(level),
         )
+
+
+def numbers(found: Track, first: int, last: int, level: float) -> dict[str, object]:
+    """Return what templates tell of the rows ``first`` to ``last`` of a metric."""
+    return {
+        "start": start_level(found.values),
+        "level": level,
+        "rows": last - first + 1,
+        "steps": found.steps[last] - found.steps[first] + 1,
+        "unit": found.column.unit,
+        "estimator": found.column.estimator or "estimator unknown",
+    }
 
 
 def _telling(found: list[tuple[int, int]]) -> list[tuple[int, int]]:

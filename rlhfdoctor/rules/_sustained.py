@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from rlhfdoctor.measures import Track, metric_evidence
 from rlhfdoctor.model import Finding, Onset, Run, Severity
-from rlhfdoctor.series import end_level, onset, start_level, stretches
+from rlhfdoctor.rules._alarm import numbers
+from rlhfdoctor.series import end_level, onset, stretches
 
 GENERIC = "generic"
 """The dialect of keys that no framework owns: a name alone is no proof of what was measured."""
@@ -46,15 +47,7 @@ def sustained(
         yield Finding(
             severity(level) if sure else "info",
             (metric_evidence(run, found, first, last, level, limit_low=below, limit_high=above),),
-            {
-                "start": start_level(found.values),
-                "level": level,
-                "rows": last - first + 1,
-                "steps": found.steps[last] - found.steps[first] + 1,
-                "unit": found.column.unit,
-                "estimator": found.column.estimator or "estimator unknown",
-                **(args or {}),
-            },
+            {**numbers(found, first, last, level), **(args or {})},
             onset=appeared(found.steps, 0) if first == 0 else date,
             recovered_at=None if stands else found.steps[last + 1],
         )

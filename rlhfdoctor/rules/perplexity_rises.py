@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rlhfdoctor.measures import logged, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._alarm import alarms as metric_alarms
-from rlhfdoctor.rules._ladder import alarms
-from rlhfdoctor.series import start_level
+from rlhfdoctor.rules._perplexity import departures
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +40,7 @@ def perplexity_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: read the samples of the rise; go back to before it, lower the learning rate, and add a
     supervised term if preference pairs taught it.
     """
-    computed = logged(run, "ppl_policy") and not track(run, "ppl_policy").placeholder
-    if computed:
-        ppl = track(run, "ppl_policy")
-        for finding in metric_alarms(
-            run,
-            ppl,
-            above=limits.rise * start_level(ppl.values),
-            patience=limits.patience,
-            args={"origin": "as logged"},
-        ):
-            yield _weighed(finding, limits)
-    for item in alarms(
-        run,
-        limits.fewest,
-        lambda batch: batch.perplexity,
-        wants=None if computed else "and log-probabilities, or a logged perplexity",
-        above=lambda start: limits.rise * start,
-        subject="samples.logprobs",
-        unit="perplexity",
-        args=lambda steps: {"origin": f"from the log-probabilities in {steps[0].source}"},
-    ):
+    for item in departures(run, patience=limits.patience, fewest=limits.fewest, above=limits.rise):
         yield item if isinstance(item, Skip) else _weighed(item, limits)
 
 
