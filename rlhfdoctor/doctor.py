@@ -24,7 +24,7 @@ from rlhfdoctor.model import (
 from rlhfdoctor.profile import Profile, choose, limits_of, rules
 from rlhfdoctor.rollback import suggest
 from rlhfdoctor.rules import RECOMPUTE
-from rlhfdoctor.series import end_level
+from rlhfdoctor.series import end_level, start_level
 
 CORROBORATING = ("kl", "entropy", "length", "text", "logp", "accuracy", "reward")
 """Classes of evidence that confirm each other: KL and reference perplexity; entropy and policy
@@ -71,7 +71,7 @@ def diagnose(
     answers, causes = tree.walk(settled, clear, skipped)
     unanswered = _unanswered(run, profile, (*require,), clear, settled)
     verdict = _verdict(settled, unanswered)
-    causes = tuple(_told(run, _qualified(run, verdict, cause, settled)) for cause in causes)
+    causes = tuple(_told(run, _qualified(run, verdict, cause)) for cause in causes)
     onset = _onset(verdict, causes, settled)
     lost = onset if verdict == "collapsed" and _had_learnt(causes) else None
     plan = suggest(run, verdict, causes, settled, onset, crash_step)
@@ -142,20 +142,8 @@ def _date(finding: Finding) -> tuple[int, int]:
     return (finding.onset.step, finding.onset.low) if finding.onset else (0, 0)
 
 
-def _qualified(run: Run, verdict: Verdict, cause: Cause, findings: Sequence[Finding]) -> Cause:
+def _qualified(run: Run, verdict: Verdict, cause: Cause) -> Cause:
     """Say what would make a cause surer, and take back advice that the verdict forbids."""
-    if cause.name == tree.NON_FINITE:
-        broken = [item for item in findings if item.code in cause.path]
-        if all(item.severity == "warning" for item in broken):
-            suspect = str(broken[0].args["suspect"])
-            remedy = f"look at {suspect}; the weights may be sound: nothing to go back from"
-            return replace(cause, name=tree.UNMEASURED, confidence="probable", remedy=remedy)
-    if cause.name == tree.LENGTH_EXPLOSION and _cut_from_the_start(cause, findings):
-        return replace(
-            cause,
-            name=tree.CUT_OFF,
-            remedy="raise the limit or ask for shorter answers; many were cut from the start",
-        )
     if cause.name == tree.OVER_OPTIMISATION and not any(map(_held_out, run.columns)):
         return replace(cause, caveat="no held-out reward was logged")
     if cause.name == tree.INTERRUPTED:
@@ -164,23 +152,12 @@ def _qualified(run: Run, verdict: Verdict, cause: Cause, findings: Sequence[Find
             cause = replace(
                 cause,
                 confidence="confirmed",
-                caveat=ended if len(ended) <= 80 else f"{ended[:77]}...",
+                caveat=ended if len(ended) <= 120 else f"{ended[:60]} ... {ended[-55:]}",
                 remedy="mend what the exception names; resume from the last complete checkpoint",
             )
         if verdict == "collapsed":
             cause = replace(cause, remedy="do not resume a collapsed policy")
     return cause
-
-
-def _cut_from_the_start(cause: Cause, findings: Sequence[Finding]) -> bool:
-    """Say whether nothing exploded: answers were cut in the first rows already."""
-    shares = [item.args["start"] for item in findings if item.code == "LEN003"]
-    alone = not {"LEN004", "LEN005"} & {*cause.path}
-    return alone and any(isinstance(share, float) and share >= CUT_AT_START for share in shares)
-
-
-CUT_AT_START = 0.25
-"""Share of answers cut in the first rows from which the limit was too low from the start."""
 
 
 def _held_out(column: str) -> bool:
@@ -303,10 +280,12 @@ def _headline(
     if verdict == "healthy":
         told = [item.summary for item in findings if item.code in ("LOG001", "NUM001", "RWD003")]
         unread = [note.where for note in run.notes if note.unread]
+        told += _no_rise(run, findings)
         told += [f"not read: {', '.join(unread[:3])}"] if unread else []
         return "; ".join((f"No alarm in {run.logged_steps} logged rows", *told, *_vitals(run)))
     path = causes[0].path if causes else ()
-    telling = [item for item in findings if item.severity != "info" and item.recovered_at is None]
+    faults = [item for item in findings if item.severity != "info"]
+    telling = [item for item in faults if item.recovered_at is None] or faults
     on_path = [item for item in telling if item.code in path]
     said: dict[str, str] = {}
     for finding in on_path or telling:
@@ -315,10 +294,18 @@ def _headline(
         said.setdefault(finding.signal, finding.summary)
     order = {signal: rank for rank, signal in enumerate(CORROBORATING)}
     parts = [said[signal] for signal in sorted(said, key=lambda s: order.get(s, -1))]
-    since = f"Since step {onset.step}{_interval(onset)}: " if onset else ""
+    since = f"Since step {onset.step}{_since(run, onset)}: " if onset else ""
     again = [item.summary for item in telling if item.code == "KL006"]
     confirmed = f"; confirmed by recomputation: {again[0]}" if again else ""
     return since + ", ".join(parts[:5]) + confirmed
+
+
+def _no_rise(run: Run, findings: Sequence[Finding]) -> list[str]:
+    """Say where the reward went in a run that shows no fault and no rise either."""
+    if _found("RWD003", findings) or not _measured(run, "reward_raw_mean"):
+        return []
+    reward = track(run, "reward_raw_mean").values
+    return [f"reward {start_level(reward):.3g} -> {end_level(reward):.3g}, no significant rise"]
 
 
 def _vitals(run: Run) -> Iterator[str]:
@@ -400,9 +387,14 @@ def _quoted(path: str) -> str:
     return shlex.quote(f"./{path}" if path.startswith("-") and path != "-" else path)
 
 
-def _interval(onset: Onset) -> str:
+def _since(run: Run, onset: Onset) -> str:
+    """Return how sure a date is: its interval, or that the log begins with it."""
+    begins = run.first_step is not None and onset.step == run.first_step > max(1, run.log_offset)
+    if begins and "logging_steps" not in run.config and run.logged_steps < FEWEST_ROWS:
+        return " or before"
     return f" ({onset.low}-{onset.high})" if onset.low != onset.high else ""
 
 
 def _had_learnt(causes: Sequence[Cause]) -> bool:
-    return not causes or causes[0].name not in tree.NOTHING_LEARNT
+    first = causes[0] if causes else None
+    return not (first and first.name in tree.NOTHING_LEARNT and first.confidence == "confirmed")

@@ -97,7 +97,7 @@ def suggest(
     best = passed[-1] if passed else None
     by_table = _by_table(row, run, onset, passed)
     answer = TableAnswer(f"{row.name}: {row.checkpoint}", by_table or INITIAL, row.change)
-    cause = causes[0].name if causes else None
+    cause = causes[0] if causes else None
     overruled = (best.name if best else INITIAL) != answer.checkpoint
     return RollbackPlan(
         checkpoint=best,
@@ -232,7 +232,7 @@ def _reason(
     best: Checkpoint | None,
     overruled: bool,
     by_table: str | None,
-    cause: str | None,
+    cause: Cause | None,
 ) -> str:
     parts = []
     if row.checkpoint == "last epoch" and by_table is None:
@@ -251,7 +251,7 @@ def _reason(
         )
     else:
         parts.append(f'as the table\'s row "{answer.row}" says')
-    if cause in NOTHING_LEARNT:
+    if cause and cause.name in NOTHING_LEARNT and cause.confidence == "confirmed":
         parts.append("nothing was learnt, so nothing is lost: restart after the fix")
     return "; ".join(parts)
 
@@ -260,7 +260,10 @@ def _later(run: Run, best: Checkpoint, name: str) -> bool:
     return any(item.name == name and item.step <= best.step for item in run.policies)
 
 
-def _changes(run: Run, row: TableRow, cause: str | None) -> tuple[Change, ...]:
+def _changes(run: Run, row: TableRow, cause: Cause | None) -> tuple[Change, ...]:
+    """Return what to change: nothing that the cause's remedy does not speak of."""
+    if cause and "learning rate" not in cause.remedy:
+        return ()
     rate = run.number("learning_rate")
     if rate is None and "lr" in run.metrics.columns:
         logged = run.metrics["lr"].drop_nulls().drop_nans()
@@ -270,10 +273,10 @@ def _changes(run: Run, row: TableRow, cause: str | None) -> tuple[Change, ...]:
         "learning_rate",
         rate,
         None if rate is None else float(f"{rate / 10:.3g}"),
-        "a tenth: the practitioners' emergency step",
+        "a tenth: the practitioners' emergency step"
+        if rate is not None
+        else "a tenth of the present one, which is not in the log",
     )
-    if cause in NOTHING_LEARNT:
-        return ()
     if row.change == "raise the KL penalty":
         beta = run.number("kl_coef")
         raised = None if beta is None else beta * 2 if beta > 0 else 0.01

@@ -57,7 +57,10 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question. ``information``: findings of severity info answer it with yes too."""
+    """A question.
+
+    information: findings of severity info answer it with yes too. grave: only critical ones do.
+    """
 
     code: str
     question: str
@@ -66,6 +69,7 @@ class Ask:
     no: Ask | Ends | None = None
     unknown: Ask | Ends | None = None
     information: bool = False
+    grave: bool = False
 
 
 SLACK = 0.1
@@ -77,14 +81,12 @@ NO_SIGNAL = "no learning signal"
 NO_UPDATE = "no weight update"
 WRONG_REFERENCE = "wrong reference"
 CUT_OFF = "answers cut at the length limit"
-LENGTH_EXPLOSION = "length explosion"
-NON_FINITE = "non-finite values"
 UNMEASURED = "a metric that is not finite"
 MISMEASURED = "a KL that is mismeasured"
 MEASUREMENT = (UNMEASURED, MISMEASURED)
 """Causes that are faults of what was logged: the weights may be sound, nothing is rolled back."""
 NOTHING_LEARNT = (NO_SIGNAL, NO_UPDATE)
-"""Causes under which there is nothing to lose and nothing to go back to."""
+"""Causes under which, once confirmed, there is nothing to lose and nothing to go back to."""
 
 _REFERENCE = Or(
     "wrong reference",
@@ -111,7 +113,7 @@ _MISMATCH = Or(
 _CUT = Or(
     CUT_OFF,
     "score answers that were not cut",
-    rules=("LEN003", "LEN007", "LEN008"),
+    rules=("LEN007", "LEN008", "LEN009"),
 )
 
 _DIVERGED = Or(
@@ -320,11 +322,23 @@ TREE: tuple[Ask, ...] = (
         "B",
         "Is any number not finite?",
         ("NUM001", "CKP002"),
-        yes=Ends(
-            NON_FINITE,
-            "confirmed",
-            "last finite checkpoint before the first anomaly; change precision or learning rate",
-            rivals=(_DIVERGED,),
+        yes=Ask(
+            "B1",
+            "Is it the weights, the loss or the reward, to the end?",
+            ("NUM001", "CKP002"),
+            grave=True,
+            yes=Ends(
+                "non-finite values",
+                "confirmed",
+                "last finite checkpoint before the first anomaly; other precision or learning rate",
+                rivals=(_DIVERGED,),
+            ),
+            no=Ends(
+                UNMEASURED,
+                "probable",
+                "look at what the finding suspects; the weights may be sound",
+                rivals=(_DIVERGED,),
+            ),
         ),
     ),
     Ask(
@@ -416,7 +430,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "E1",
         "Do the answers never end before the limit, from the start?",
-        ("LEN007", "LEN008"),
+        ("LEN007", "LEN008", "LEN009"),
         yes=_CUT_OFF,
     ),
     Ask(
@@ -532,20 +546,20 @@ TREE: tuple[Ask, ...] = (
                 "Does the reward follow the length?",
                 ("RWD001",),
                 yes=Ends(
-                    LENGTH_EXPLOSION,
+                    "length explosion",
                     "probable",
                     "take the length out of the reward; penalise overlong answers",
                     rivals=(_LOOPS,),
                 ),
                 no=Ends(
-                    LENGTH_EXPLOSION,
+                    "length explosion",
                     "possible",
                     "penalise overlong answers, or raise the limit if it was too low",
                     rivals=(_LOOPS, _CUT),
                 ),
             ),
             unknown=Ends(
-                LENGTH_EXPLOSION,
+                "length explosion",
                 "possible",
                 "read samples; penalise overlong answers if they ramble",
                 caveat="no samples to read",
@@ -584,7 +598,7 @@ TREE: tuple[Ask, ...] = (
         yes=Ends(
             "length collapse",
             "possible",
-            "do not punish long answers by cutting them; mean the loss over tokens",
+            "do not punish long answers by cutting them; average the loss over tokens",
             rivals=(
                 Or(
                     "a task of short answers",
@@ -688,15 +702,16 @@ def walk(
     answers: dict[str, Answer] = {}
     causes: dict[str, Cause] = {}
     tainting: set[str] = set()
+    told: dict[str, tuple[Or, ...]] = {}
     for root in TREE:
         for asked, end in _follow(root, findings, clear, skipped):
             for answer in asked:
                 answers.setdefault(answer.code, answer)
             if end is not None:
-                rivals = tuple(_rival(each, findings, clear, skipped) for each in end.rivals)
-                cause = replace(_cause(end, asked, findings), rivals=rivals)
+                cause = _cause(end, asked, findings)
                 known = causes.get(cause.name)
                 causes[cause.name] = _merge(known, cause) if known else cause
+                told.setdefault(cause.name, end.rivals)
                 tainting |= {cause.name} if end.taints else set()
     found = list(causes.values())
     order = sorted(found, key=lambda cause: cause.onset.step if cause.onset else 0)
@@ -707,24 +722,47 @@ def walk(
         explains = cause is lead and cause.name in tainting
         return not (explains or grave & {*cause.path}), cause is not lead
 
-    return tuple(answers.values()), tuple(sorted(order, key=rank))
+    judged = [
+        replace(
+            cause,
+            rivals=tuple(
+                _rival(rival, cause, findings, clear, skipped)
+                for rival in told[cause.name]
+                if rival.cause != cause.name
+            ),
+        )
+        for cause in order
+    ]
+    return tuple(answers.values()), tuple(sorted(judged, key=rank))
 
 
 def _rival(
-    rival: Or, findings: Sequence[Finding], clear: Sequence[str], skipped: Sequence[Skip]
+    rival: Or,
+    cause: Cause,
+    findings: Sequence[Finding],
+    clear: Sequence[str],
+    skipped: Sequence[Skip],
 ) -> Rival:
-    """Say how the test came out that tells a rival from the cause."""
+    """Say how the test came out that tells a rival from the cause.
+
+    What led to the cause speaks for no rival: it would be evidence of both.
+    """
     stand = {item.code for item in findings if item.recovered_at is None}
-    speak = [code for code in rival.rules if code in stand]
+    speak = [code for code in rival.rules if code in stand and code not in cause.path]
     deny = [code for code in rival.against if code in stand]
-    looked = [code for code in rival.rules if code in clear or _found(code, findings)]
-    reply: Reply = "yes" if speak else "no" if deny or looked else "unknown"
-    told = tuple(speak or deny or looked)
+    quiet = [code for code in rival.rules if code in clear]
     missing = [
         f"{skip.code}: {', '.join(skip.missing)}" for skip in skipped if skip.code in rival.rules
     ]
-    why = ", ".join(told) if told else "; ".join(missing) or "not run"
-    return Rival(rival.cause, rival.test, reply, why, "" if told else rival.command)
+    reply: Reply = "unknown"
+    why = "; ".join(missing) or "no rule tells it"
+    if speak:
+        reply, why = "yes", f"{', '.join(speak)} found it"
+    elif deny:
+        reply, why = "no", f"{', '.join(deny)} found the other"
+    elif quiet:
+        reply, why = "no", f"{', '.join(quiet)} found no sign of it"
+    return Rival(rival.cause, rival.test, reply, why, rival.command if reply == "unknown" else "")
 
 
 def _after(one: Cause, other: Cause) -> bool:
@@ -754,6 +792,7 @@ def _answer(
         for finding in findings
         if finding.code in ask.rules
         and (finding.severity != "info" or (ask.information and finding.recovered_at is None))
+        and (finding.severity == "critical" or not ask.grave)
     ]
     if saying:
         codes = tuple(dict.fromkeys(finding.code for finding in saying))
@@ -774,10 +813,16 @@ def _found(code: str, findings: Sequence[Finding]) -> bool:
 
 def _cause(end: Ends, asked: Sequence[Answer], findings: Sequence[Finding]) -> Cause:
     codes = [code for answer in asked for code in answer.findings]
+    grave = any(item.severity == "critical" for item in findings if item.code in codes)
+    confidence = end.confidence
+    if end.proof and not {*end.proof} & {*codes}:
+        confidence = "possible"
+    elif end.cause in NOTHING_LEARNT and not grave:
+        confidence = "probable"
     ordered = sorted(dict.fromkeys(codes), key=lambda code: code not in end.leads)
     return Cause(
         name=end.cause,
-        confidence="possible" if end.proof and not {*end.proof} & {*codes} else end.confidence,
+        confidence=confidence,
         remedy=end.remedy,
         path=tuple(ordered),
         answers=tuple(answer.code for answer in asked),
@@ -809,5 +854,4 @@ def _merge(first: Cause, second: Cause) -> Cause:
         answers=tuple(dict.fromkeys((*first.answers, *second.answers))),
         onset=first.onset or second.onset,
         caveat=surer.caveat,
-        rivals=surer.rivals or first.rivals or second.rivals,
     )

@@ -40,21 +40,21 @@ def five_lines(diagnosis: Diagnosis) -> list[str]:
 
 
 def rivals(cause: Cause) -> Iterator[str]:
-    """Yield a line for each rival of a cause: the test that tells them apart, how it came out."""
+    """Yield a line for each rival of a cause: how its test came out, or how to run it."""
     for rival in cause.rivals:
-        how = {
-            "yes": f"{rival.why} speaks for it",
-            "no": f"{rival.why} speaks against it",
-            "unknown": "not tested",
-        }[rival.reply]
         command = f": {rival.command}" if rival.command else ""
-        yield f"or {rival.name}? {how} ({rival.test}{command})"
+        how = {
+            "yes": f"perhaps: {rival.why}; {rival.test}",
+            "no": f"no: {rival.why}",
+            "unknown": f"not tested; {rival.test}{command}",
+        }[rival.reply]
+        yield f"or {rival.name}? {how}"
 
 
 def change(item: Change) -> str:
     """Return a change as "parameter current -> suggested"."""
     if item.suggested is None:
-        return f"{item.parameter}: {item.why}"
+        return item.parameter
     current = "?" if item.current is None else _value(item.current)
     return f"{item.parameter} {current} -> {_value(item.suggested)}"
 
@@ -101,5 +101,5 @@ def _lost(diagnosis: Diagnosis) -> str:
     if cost and (cost.silent_fraction or 0.0) >= MUCH:
         lost += f"{cost.silent_fraction:.0%} of the groups carried no signal. "
     if cost and cost.money is not None:
-        lost += f"Price: {cost.money:.2f}. "
+        lost += f"Cost: {cost.money:.2f}. "
     return f"{lost}Next: {diagnosis.next_step}"

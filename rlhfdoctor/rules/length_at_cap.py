@@ -37,7 +37,7 @@ def length_at_cap(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     configured limit, or the greatest length of the run in nine rows of ten. Where the reward is
     stuck at one value beside it, answers are cut before they can earn: a warning. Where the reward
     moves, the limit may be what the task asks for (texts of a fixed length), hence information.
-    Where the share of cut answers is logged, LEN003 judges that instead. [H]
+    Where the share of cut answers is logged, LEN003 and LEN009 judge that. [H]
 
     Remedy: raise the length limit; check that the prompt template and the end-of-sequence token are
     those the model was trained with; judge the reward on answers that were not cut.

@@ -19,7 +19,8 @@ def log_cut_short(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
 
     A process that died, a file that was cut, a tail that was lost: log_history is written with each
     checkpoint and dies with the last one. It says nothing about the health of the policy, so it is
-    information, and no verdict rests on it.
+    information, and no verdict rests on it. A log of every tenth step that ends within ten of the
+    plan is whole.
 
     Remedy: look for the tail in event files and console output; otherwise resume from the last
     complete checkpoint with unchanged settings.
@@ -36,6 +37,8 @@ def log_cut_short(run: Run, limits: NoLimits) -> Iterator[Finding | Skip]:
         interval = 1.0
     elif interval < 1:
         interval = math.ceil(interval * planned)
+    gap = run.metrics["step"].diff().median()
+    interval = max(interval, float(gap) if isinstance(gap, int | float) else 1.0)
     if last + interval <= planned:
         later = [item for item in run.checkpoints if item.step > last]
         more = f"; {later[-1].name} is younger than the log" if later else ""

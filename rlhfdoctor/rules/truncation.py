@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import metric_evidence, track
-from rlhfdoctor.model import Finding, Onset, Run, Skip
+from rlhfdoctor.measures import track
+from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms
-from rlhfdoctor.rules._reward import reward_of, rises, rounded
-from rlhfdoctor.series import end_level, start_level
+from rlhfdoctor.series import start_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +17,12 @@ class Limits:
     share: float = 0.5  # share of responses cut at the limit
     start: float = 0.25  # largest share at the start that still counts as a change
     patience: int = 5  # consecutive logged rows
-    nearly_all: float = 0.95  # share cut in every row of a log shorter than the patience
 
 
 @rule(
     "LEN003",
     signal="length",
-    needs=["truncation_rate", "rows>=2"],
+    needs=["truncation_rate", "rows>=5"],
     zeros=True,
     limits=Limits,
     text="{level:.0%} of the responses are cut at the length limit ({start:.0%} at the start), "
@@ -35,54 +33,11 @@ def truncation(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """Most responses no longer end before the length limit.
 
     verl's guide calls more than 0.1 "often truncating too much". A run that began with few cut
-    responses and ends with most of them cut has exploded in length; one that cut most of them from
-    the start has its limit too low, which costs the signal but is no collapse: a warning, and mere
-    information where the reward rises all the same (texts that are meant to fill the limit). A log
-    of two to four rows proves it too, where at least 95 % are cut in each of them and each earns
-    the same that is no reward: 97-99 % cut at a limit of 256 with nothing earned were 14 % at 1024
-    (TRL 5697). [H]
+    responses and ends with most of them cut has exploded in length. Where many were cut in the
+    first rows already the limit is too low, which LEN009 judges. [H]
 
-    Remedy: if the reward follows the length, penalise overlong answers or use a token-level loss;
-    if the limit was too low from the start, raise it.
+    Remedy: if the reward follows the length, penalise overlong answers or use a token-level loss.
     """
     rate = track(run, "truncation_rate")
-    if len(rate) < limits.patience:
-        yield from _short(run, limits)
-        return
-    reward = reward_of(run)
-    changed = start_level(rate.values) < limits.start
-    earns = reward is not None and rises(reward.values)
-    yield from alarms(
-        run,
-        rate,
-        above=limits.share,
-        patience=limits.patience,
-        severity=lambda level: "critical" if changed else "info" if earns else "warning",
-    )
-
-
-def _short(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
-    """Judge a log that is shorter than the patience: by what holds in every row of it."""
-    rate, reward = track(run, "truncation_rate"), reward_of(run)
-    earning = reward is None or len(reward) < len(rate) or _earns(reward.values)
-    if earning or min(rate.values) < limits.nearly_all:
-        yield Skip("", (f"rows>={limits.patience}",))
-        return
-    last, level = len(rate) - 1, end_level(rate.values)
-    yield Finding(
-        "warning",
-        (metric_evidence(run, rate, 0, last, level, limit_high=limits.nearly_all),),
-        {
-            "start": rate.values[0],
-            "level": level,
-            "share": limits.nearly_all,
-            "rows": len(rate),
-            "steps": rate.steps[-1] - rate.steps[0] + 1,
-        },
-        onset=Onset(rate.steps[0], rate.steps[0], rate.steps[0]),
-    )
-
-
-def _earns(values: list[float]) -> bool:
-    """Say whether any reward is positive or differs from the others."""
-    return max(values) > 0.0 or len(set(rounded(values))) > 1
+    if start_level(rate.values) < limits.start:
+        yield from alarms(run, rate, above=limits.share, patience=limits.patience)
