@@ -120,7 +120,10 @@ Temperature = Annotated[
 GpuHourCost = Annotated[
     float | None,
     typer.Option(
-        "--gpu-hour-cost", min=0, help="The price of one GPU-hour: what was lost is told in money."
+        "--gpu-hour-cost",
+        min=0,
+        max=1e9,
+        help="The price of one GPU-hour: what was lost is told in money.",
     ),
 ]
 CrashStep = Annotated[

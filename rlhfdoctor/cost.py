@@ -41,7 +41,16 @@ def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | No
         silent_fraction=silent,
         silent_gpu_hours=idle,
         money=sum(known) * price if price is not None and known else None,
+        unpriced=_unpriced(gpus, hours, before) if price is not None and not known else "",
     )
+
+
+def _unpriced(gpus: float | None, *hours: float | None) -> str:
+    """Say what a price lacks to become money."""
+    lacking = [] if gpus is not None else ["the configuration tells no number of GPUs"]
+    if all(each is None for each in hours):
+        lacking.append("the log has no clock")
+    return " and ".join(lacking)
 
 
 def _silent_share(run: Run, onset: Onset | None) -> float | None:

@@ -446,7 +446,7 @@ class Cost:
     steps_after_onset, fraction, hours, gpu_hours: after the onset of a collapse; of all steps; wall
     clock; times the GPUs of the configuration. silent_fraction, silent_gpu_hours: in groups whose
     rewards were all equal, before the onset. money: all GPU-hours named here at the price that the
-    user gave. None where the log does not tell.
+    user gave. unpriced: why a price made no money. None where the log does not tell.
     """
 
     steps_after_onset: int = 0
@@ -456,6 +456,7 @@ class Cost:
     silent_fraction: float | None = None
     silent_gpu_hours: float | None = None
     money: float | None = None
+    unpriced: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,12 @@ def test_money_is_counted_only_where_a_price_is_given() -> None:
     columns: dict[str, Any] = {"frac_reward_zero_std": shares, "step_time": HOUR}
     assert of(4, config={"gpus": 1}, **columns).money is None
     assert of(4, 2.0, config={"gpus": 1}, **columns).money == pytest.approx(2.0 * (6 + 0.5 * 3))
-    assert of(4, 2.0, **columns).money is None
+    unknown = of(4, 2.0, **columns)
+    assert unknown.money is None
+    assert unknown.unpriced == "the configuration tells no number of GPUs"
+    assert of(4, 2.0, loss_total=[1.0] * 10).unpriced == (
+        "the configuration tells no number of GPUs and the log has no clock"
+    )
 
 
 def test_times_in_another_unit_are_no_hours() -> None:

@@ -102,4 +102,6 @@ def _lost(diagnosis: Diagnosis) -> str:
         lost += f"{cost.silent_fraction:.0%} of the groups carried no signal. "
     if cost and cost.money is not None:
         lost += f"Cost: {cost.money:.2f}. "
+    elif cost and cost.unpriced:
+        lost += f"Cost: unknown, {cost.unpriced}. "
     return f"{lost}Next: {diagnosis.next_step}"

@@ -88,6 +88,8 @@ def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Ite
             word = "WARN"
         if code == 1 and diagnosis.verdict in ("healthy", "inconclusive"):
             told = f"{diagnosis.findings[0].code} {diagnosis.findings[0].message}"
+        if code == 3 and diagnosis.verdict != "inconclusive":
+            told += f"; could not look at: {'; '.join(diagnosis.unanswered)}"
         line = Text()
         line.append(f"{word:<8}", style=f"bold {styles[word]}")
         line.append("\t")

@@ -53,7 +53,13 @@ def loss_dead(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     loss = track(run, "loss_total")
     first = _dead_since(loss, limits.rows)
     if first is not None:
-        yield _stopped(run, loss, first, "GRPO without a KL logs that by design", fault=False)
+        yield _stopped(
+            run,
+            loss,
+            first,
+            "a policy gradient on its own samples logs that by design",
+            fault=False,
+        )
 
 
 def _dead_since(found: Track, rows: int) -> int | None:

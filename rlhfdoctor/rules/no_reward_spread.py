@@ -39,7 +39,7 @@ class Limits:
     limits=Limits,
     text="no reward spread within groups in {rows} of {total} logged rows: advantages are zero and "
     "nothing is learnt (median reward {reward}; {kind})",
-    brief="no reward spread in any group",
+    brief="no reward spread in {rows} of {total} rows",
 )
 def no_reward_spread(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """Every answer of a group earns the same, so there is nothing to learn from.
@@ -79,12 +79,12 @@ def no_reward_spread(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         return (metric_evidence(run, spread, first, last, level, limit_low=low, limit_high=high),)
 
     if len(dead) < limits.few:
-        if all(dead) and not _learns(run):
+        if all(dead) and _learns(run):
+            yield Skip("", (f"rows>={limits.few}",))
+        elif all(dead):
             start = spread.steps[0]
             onset = Onset(start, start, start)
             yield Finding("warning", seen(0, len(dead) - 1), args, onset=onset)
-        else:
-            yield Skip("", (f"rows>={limits.few}",))
         return
     if any(dead) and sum(dead) >= limits.throughout * len(dead):
         first = dead.index(True)
