@@ -719,8 +719,9 @@ def walk(
     grave = {finding.code for finding in findings if finding.severity == "critical"}
 
     def rank(cause: Cause) -> tuple[bool, bool]:
-        explains = cause is lead and cause.name in tainting
-        return not (explains or grave & {*cause.path}), cause is not lead
+        leads = lead is not None and cause.name == lead.name
+        explains = leads and cause.name in tainting
+        return not (explains or grave & {*cause.path}), not leads
 
     judged = [
         replace(

@@ -7,7 +7,7 @@ from rlhfdoctor.model import Cause, Checkpoint, Evidence, Finding, Location, Ons
 from rlhfdoctor.rollback import INITIAL, TABLE, ladder, suggest, table_row
 from tests.builders import batch, run_of, scanned, unread
 
-DRIFT = (Cause("policy drift", "possible", "", ("KL003",)),)
+DRIFT = (Cause("policy drift", "possible", "lower the learning rate", ("KL003",)),)
 
 
 def saved(
@@ -209,6 +209,11 @@ def test_where_nothing_was_learnt_nothing_is_changed(name: str) -> None:
     plan = planned(500, causes=(Cause(name, "confirmed", "", ("UPD001",)),))
     assert plan.changes == ()
     assert "restart after the fix" in plan.reason
+
+
+def test_a_rate_is_changed_only_where_the_remedy_speaks_of_it() -> None:
+    cut = Cause("answers cut at the length limit", "probable", "raise the limit", ("LEN009",))
+    assert planned(500, causes=(cut,), config={"learning_rate": 1e-5}).changes == ()
 
 
 def test_a_healthy_run_is_not_rolled_back() -> None:

@@ -275,14 +275,15 @@ def told(rival: str, *findings: Finding, skipped: tuple[str, ...] = ()) -> Rival
     return {item.name: item for item in first.rivals}[rival]
 
 
-def test_a_rival_that_a_rule_speaks_for_is_named_with_it() -> None:
-    rival = told("repetition collapse", found("KL003"), found("SMP001"), found("RWD002"))
-    assert (rival.reply, rival.why, rival.command) == ("yes", "SMP001", "")
+def test_a_rival_that_a_rule_found_is_named_with_it() -> None:
+    rival = told("repetition collapse", found("KL003"), found("SMP001"))
+    assert (rival.reply, rival.why, rival.command) == ("yes", "SMP001 found it", "")
 
 
-def test_a_rival_whose_test_found_nothing_is_spoken_against() -> None:
+def test_a_rival_that_no_rule_found_is_told_from_the_cause() -> None:
     rival = told("repetition collapse", found("KL003"), found("RWD002"))
-    assert (rival.reply, rival.why, rival.command) == ("no", "SMP001", "")
+    assert (rival.reply, rival.command) == ("no", "")
+    assert rival.why == "SMP001 found no sign of it"
 
 
 def test_a_test_that_was_not_run_is_told_with_its_command() -> None:
@@ -291,11 +292,27 @@ def test_a_test_that_was_not_run_is_told_with_its_command() -> None:
     assert rival.command == "rlhfdoctor samples {samples} --ngrams 3"
 
 
-def test_what_speaks_for_the_cause_speaks_against_its_rival() -> None:
+def test_what_led_to_the_cause_speaks_against_its_rival_and_for_none() -> None:
     paid = told("policy drift", found("KL003"), found("RWD002"), found("RWD003", severity="info"))
-    assert (paid.reply, paid.why) == ("no", "RWD002")
+    assert (paid.reply, paid.why) == ("no", "RWD002 found the other")
     bare = told("policy drift", found("KL003"), found("RWD003", severity="info"))
-    assert (bare.reply, bare.why) == ("unknown", "not run")
+    assert (bare.reply, bare.why) == ("unknown", "no rule tells it")
+    cut = told("answers that never end", found("LEN008", severity="warning"), skipped=("LEN004",))
+    assert cut.reply == "unknown"
+
+
+def test_no_cause_is_its_own_rival() -> None:
+    for cause in causes(found("LEN008", severity="warning"), found("GRP001", severity="warning")):
+        assert cause.name not in {rival.name for rival in cause.rivals}
+
+
+@pytest.mark.parametrize(
+    ("severity", "confidence"), [("critical", "confirmed"), ("warning", "probable")]
+)
+def test_that_nothing_was_learnt_is_confirmed_by_a_critical_finding_alone(
+    severity: Severity, confidence: str
+) -> None:
+    assert causes(found("GRP001", severity=severity))[0].confidence == confidence
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def loss_dead(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             run,
             loss,
             first,
-            "a policy gradient on its own samples logs that by design",
+            "by design on a policy's own samples",
             fault=False,
         )
 
