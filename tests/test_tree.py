@@ -276,8 +276,9 @@ def told(rival: str, *findings: Finding, skipped: tuple[str, ...] = ()) -> Rival
 
 
 def test_a_rival_that_a_rule_found_is_named_with_it() -> None:
-    rival = told("repetition collapse", found("KL003"), found("SMP001"))
-    assert (rival.reply, rival.why, rival.command) == ("yes", "SMP001 found it", "")
+    low = found("LEN007", severity="warning")
+    rival = told("answers cut at the length limit", found("GRP001"), low)
+    assert (rival.reply, rival.why, rival.command) == ("yes", "LEN007 found it", "")
 
 
 def test_a_rival_that_no_rule_found_is_told_from_the_cause() -> None:

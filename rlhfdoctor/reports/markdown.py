@@ -56,6 +56,24 @@ FAMILIES = {
 }
 """Families of rules in the order in which an engineer asks, by the letters of their codes."""
 
+ISSUES = {
+    "TRL": "huggingface/trl",
+    "verl": "verl-project/verl",
+    "OpenRLHF": "OpenRLHF/OpenRLHF",
+    "NeMo-RL": "NVIDIA-NeMo/RL",
+    "NeMo-Aligner": "NVIDIA/NeMo-Aligner",
+    "LLaMA-Factory": "hiyouga/LLaMA-Factory",
+    "swift": "modelscope/ms-swift",
+    "open-r1": "huggingface/open-r1",
+    "DSE": "deepspeedai/DeepSpeedExamples",
+    "DPO": "eric-mitchell/direct-preference-optimization",
+    "MOSS": "OpenLMLab/MOSS-RLHF",
+    "trlx": "CarperAI/trlx",
+    "vllm": "vllm-project/vllm",
+    "peft": "huggingface/peft",
+}
+"""Where the issues that rules cite can be read, by the names that they are cited under."""
+
 _INTRODUCTION = """\
 # Rules
 
@@ -64,7 +82,7 @@ the same. *Needs* names what a run must hold for the rule to look: columns of th
 canonical names, `samples.` fields, `config.` settings, `scans` and `scores` of checkpoints. *Looks
 at* names the class of evidence; the README says which classes corroborate each other. Limits are
 defaults, which `--set CODE.limit=value` or a profile changes. [H] marks a heuristic without a
-published source; a name with a number, such as TRL 1340, is a public issue of that project.
+published source; a name with a number, such as TRL 1340, is a public issue of that project:
 """
 
 
@@ -74,7 +92,8 @@ def rules_markdown(documents: Sequence[Mapping[str, Any]]) -> str:
     for document in documents:
         families.setdefault(document["code"].rstrip("0123456789"), []).append(document)
     present = {family: found for family, found in families.items() if found}
-    lines = [_INTRODUCTION]
+    linked = [f"[{name}](https://github.com/{where}/issues)" for name, where in ISSUES.items()]
+    lines = [f"{_INTRODUCTION}{', '.join(linked)}.", ""]
     for family, found in present.items():
         codes = ", ".join(f"[{item['code']}](#{_anchor(item)})" for item in found)
         lines.append(f"- **{FAMILIES.get(family, family)}**: {codes}")
