@@ -26,7 +26,9 @@ def five_lines(diagnosis: Diagnosis) -> list[str]:
     who = " ".join(part for part in (run.framework, run.algorithm) if part != "unknown")
     planned = run.number("planned_steps")
     cut = any(cause.name == "interrupted" for cause in diagnosis.causes)
-    steps = "no known metric" if run.last_step is None else f"{run.last_step} {run.step_unit}s"
+    steps = "no known metric"
+    if run.last_step is not None:
+        steps = f"{run.last_step} {run.step_unit}{'' if run.last_step == 1 else 's'}"
     if cut and planned and run.last_step is not None:
         steps = f"{run.last_step} of {planned:.0f} {run.step_unit}s, cut short"
     lines = [

@@ -25,7 +25,7 @@ class Limits:
     needs=["response_length_mean", "rows>=11"],
     limits=Limits,
     text="mean response length {value:.4g} at step {step} is above mean + {deviations:g} sd "
-    "({limit:.4g}) of the rows before; {count} such rows",
+    "({limit:.4g}) of the rows before; such rows: {count}",
 )
 def length_spike(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """A row's mean response length lies far above everything before it.

@@ -58,13 +58,13 @@ def test_the_first_spike_is_dated_and_the_others_are_counted() -> None:
     assert evidence.observed == 150.0
     assert evidence.limit_high == pytest.approx(103.1, abs=0.1)
     assert "150 at step 105" in finding.message
-    assert "2 such rows" in finding.message
+    assert "such rows: 2" in finding.message
     assert "step 105" in finding.summary
 
 
 def test_a_spike_widens_the_limit_for_the_rows_after() -> None:
     assert (
-        "1 such rows"
+        "such rows: 1"
         in only("LEN001", run_of(response_length_mean=[*STEADY, 150.0, 104.0])).message
     )
 
