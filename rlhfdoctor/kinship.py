@@ -39,6 +39,9 @@ MOST_DECIMALS = 6
 MOST_ASKED = 3
 """Logs of a run that a further log is compared with: those to be believed first."""
 
+FEWEST_DIGITS = 3
+"""Digits of a number that two logs seldom share by chance."""
+
 COARSEST = 0.0005001
 """Half a unit of the last decimal of numbers that may tie one log to another."""
 
@@ -322,7 +325,9 @@ class _Logs:
 
 
 def _digits(values: Mapping[int, float]) -> set[str]:
-    return {f"{value:.5g}" for value in values.values() if value % 1}
+    """Return the different numbers that are not whole and have at least three digits."""
+    spelt = {f"{value:.5g}" for value in values.values() if math.isfinite(value) and value % 1}
+    return {item for item in spelt if len(re.sub(r"^[-0.]+|\.|e.*$", "", item)) >= FEWEST_DIGITS}
 
 
 def _same_numbers(
@@ -332,8 +337,8 @@ def _same_numbers(
 ) -> bool:
     """Say whether two logs tell the same numbers at the same steps, under whatever keys.
 
-    At least ``FEWEST_MATCHES`` different numbers that are not whole, and nine in ten of those that
-    stand at a common step.
+    At least ``FEWEST_MATCHES`` different numbers that are more than round, and nine in ten of those
+    that stand at a common step.
     """
     known: dict[tuple[int, str], set[str]] = defaultdict(set)
     for key, values in early.items():
@@ -354,7 +359,7 @@ def _same_numbers(
                 counted[spelt] += 1
         for spelt, told in matched.items():
             common = len(values.keys() & early[spelt].keys())
-            distinct = sum(math.isfinite(value) and value != round(value) for value in told)
+            distinct = len(_digits(dict(enumerate(told))))
             if distinct >= FEWEST_MATCHES and counted[spelt] >= 0.9 * common:
                 return True
     return False
