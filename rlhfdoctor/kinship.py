@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 from statistics import median
@@ -19,6 +19,7 @@ import polars as pl
 
 from rlhfdoctor.readers._json import split_of
 from rlhfdoctor.sheets import Sheet, bare
+from rlhfdoctor.voices import UNSAID, Voice, doubtful
 
 SAME = 1e-6
 """Relative difference up to which two records of one number are the same (float32 rounding)."""
@@ -37,6 +38,12 @@ MOST_DECIMALS = 6
 
 MOST_ASKED = 3
 """Logs of a run that a further log is compared with: those to be believed first."""
+
+FEWEST_DIGITS = 3
+"""Digits of a number that two logs seldom share by chance."""
+
+COARSEST = 0.0005001
+"""Half a unit of the last decimal of numbers that may tie one log to another."""
 
 APART = 0.1
 """Share of common steps at which two logs of one run agree at least."""
@@ -99,33 +106,263 @@ def _words(name: str) -> list[str]:
 # By their numbers
 
 
-def families(sheets: Mapping[str, Sheet], printed: Collection[str]) -> list[list[str]]:
+def families(
+    sheets: Mapping[str, Sheet],
+    printed: Collection[str],
+    voices: Mapping[str, Voice] | None = None,
+) -> list[list[str]]:
     """Sort files by the run that they tell of; ``sheets``: the one to be believed first comes last.
 
     Files that begin at the same step and agree almost nowhere tell of different runs. One that
     begins where another was under way is what a resumed run logged. A file that nothing
     contradicts belongs to the files that are called most like it.
+
+    voices: what the files say of their trainers. Files whose voices contradict tell of different
+    runs unless they tell the same numbers at the same steps. One that names no trainer, or may be
+    of several, belongs to the only run it can, or to the one whose numbers or steps it tells.
     """
-    curves = {name: _curves(sheet) for name, sheet in sheets.items()}
-    resumed = {name for name in curves if _resumes(curves[name], curves.values())}
+    heard = voices or {}
+    known = any(heard[name].named for name in sheets if name in heard)
+    logs = _Logs(sheets, printed, heard if known else {})
+    unsure = doubtful(logs.voices)
+    order = list(reversed(list(sheets)))
+    named = [name for name in order if logs.voice(name).named]
+    sure = [name for name in named if name not in unsure] or order
     found: list[list[str]] = []
-    for name in reversed(list(sheets)):
-        fitting = [
-            group
-            for group in found
-            if name in resumed
-            or not any(
-                _apart(curves[name], curves[other], name in printed or other in printed)
-                for other in group[:MOST_ASKED]
-            )
-        ]
-        if fitting:
-            max(fitting, key=lambda group: max(_likeness(name, other) for other in group)).append(
-                name
-            )
-        else:
-            found.append([name])
+    for name in sure:
+        fitting = [group for group in found if logs.fits(name, group)]
+        _join(name, fitting, found)
+    runs = len(found)
+    for name in (*named, *order):
+        if any(name in group for group in found):
+            continue
+        fitting = [group for group in found[:runs] if logs.fits(name, group)]
+        if len(fitting) > 1:
+            fitting = [group for group in fitting if logs.tied(name, group)] or [
+                group for group in fitting if logs.in_step(name, group)
+            ]
+            fitting = fitting if len(fitting) == 1 else []
+        if not fitting:
+            fitting = [
+                group
+                for group in found[runs:]
+                if logs.fits(name, group) and logs.written_alike(name, group)
+            ]
+        _join(name, fitting, found)
     return found
+
+
+def _join(name: str, fitting: Sequence[list[str]], found: list[list[str]]) -> None:
+    """Put a file to those of the fitting that are called most like it; alone where none fits."""
+    if fitting:
+        best = max(fitting, key=lambda group: max(_likeness(name, other) for other in group))
+        best.append(name)
+    else:
+        found.append([name])
+
+
+class _Logs:
+    """The logs of a place, compared pair by pair."""
+
+    def __init__(
+        self,
+        sheets: Mapping[str, Sheet],
+        printed: Collection[str],
+        voices: Mapping[str, Voice],
+    ) -> None:
+        self.sheets = sheets
+        self.printed = frozenset(printed)
+        self.voices = voices
+        self.ties: dict[tuple[str, str], bool] = {}
+        self.meant: dict[str, _Curves] = {}
+        self.curves = {name: _curves(sheet) for name, sheet in sheets.items()}
+        self.resumed = {
+            name
+            for name in sheets
+            if _resumes(self.curves[name], [self.curves[other] for other in self._akin(name)])
+        }
+
+    def voice(self, name: str) -> Voice:
+        """Return what a log says of its trainer."""
+        return self.voices.get(name, UNSAID)
+
+    def fits(self, name: str, group: Sequence[str]) -> bool:
+        """Say whether a log may tell of the run of a group."""
+        voice = self.voice(name)
+        if any(voice.contradicts(self.voice(other)) for other in group):
+            return self.tied(name, group)
+        if not all(
+            self._kindred(name, other)
+            for other in group[:MOST_ASKED]
+            if voice.kindred(self.voice(other))
+        ):
+            return False
+        if any(voice.named is not self.voice(other).named for other in group):
+            if self.tied(name, group):
+                return True
+            if all(self._strange(name, other) for other in group[:MOST_ASKED]):
+                return False
+            if not voice.named and self._whole(name):
+                return any(self._copied(name, other) for other in group[:MOST_ASKED])
+        return name in self.resumed or not any(
+            self._apart(name, other) for other in group[:MOST_ASKED]
+        )
+
+    def tied(self, name: str, group: Sequence[str]) -> bool:
+        """Say whether a log tells the same numbers at the same steps as one of a group."""
+        return any(self._tied(*sorted((name, other))) for other in group[:MOST_ASKED])
+
+    def _tied(self, name: str, other: str) -> bool:
+        pair = name, other
+        if pair not in self.ties:
+            early, late = sorted(pair, key=lambda item: self.curves[item].begins or 0)
+            there = self._beside(self.curves[late], early)
+            digits = not self.printed.isdisjoint(pair)
+            self.ties[pair] = _same_numbers(self.curves[late].values, there, digits)
+        return self.ties[pair]
+
+    def _beside(self, late: _Curves, early: str) -> Mapping[str, Mapping[int, float]]:
+        """Return the values of a log at the steps with which a later one begins."""
+        begun, sheet = self.curves[early], self.sheets[early]
+        if late.begins is None or begun.begins is None or late.begins > begun.ends:
+            return {}
+        looked = {step for values in late.values.values() for step in values}
+        here = {step for values in begun.values.values() for step in values}
+        if len(looked & here) >= FEWEST_MATCHES:
+            return begun.values
+        steps = sheet.index["step"].is_in(list(looked)) & ~sheet.index["evaluation"]
+        return _curves(sheet.take(steps.fill_null(False).to_list())).values
+
+    def _kindred(self, name: str, other: str) -> bool:
+        """Say whether a log may be another record of the run of a kindred trainer's."""
+        if self._tied(*sorted((name, other))):
+            return True
+        if self.in_step(name, [other]):
+            return not self._apart(name, other)
+        few, many = sorted((name, other), key=lambda item: len(self.sheets[item]))
+        if len(self.sheets[few].training) >= FEWEST_MATCHES:
+            return self.curves[few].begins is None or self.curves[many].begins is None
+        digits = not self.printed.isdisjoint((name, other))
+        mine, theirs = self.curves[few].values, self.curves[many].values
+        return all(
+            any(same(value, known, digits) for known in theirs[key].values())
+            for key in mine.keys() & theirs.keys()
+            for value in mine[key].values()
+        )
+
+    def in_step(self, name: str, group: Sequence[str]) -> bool:
+        """Say whether a log has the very steps of one of a group."""
+        mine = self.sheets[name].training["step"].unique().sort()
+        return mine.len() >= FEWEST_MATCHES and any(
+            mine.equals(self.sheets[other].training["step"].unique().sort())
+            for other in group[:MOST_ASKED]
+        )
+
+    def written_alike(self, name: str, group: Sequence[str]) -> bool:
+        """Say whether a log has most keys in common with one of a group, or its processes."""
+        return any(
+            self.curves[name].ranked is self.curves[other].ranked
+            and 2 * len(self._keys(name) & self._keys(other))
+            >= len(self._keys(name) | self._keys(other))
+            for other in group
+        )
+
+    def _keys(self, name: str) -> set[str]:
+        return set(map(bare, self.sheets[name].series))
+
+    def _akin(self, name: str) -> list[str]:
+        """Return the logs that a resumed run may have begun with."""
+        if not self.voices:
+            return list(self.sheets)
+        voice, keys = self.voice(name), self.curves[name].values.keys()
+        return [
+            other
+            for other in self.sheets
+            if not voice.contradicts(self.voice(other)) and keys & self.curves[other].values.keys()
+        ]
+
+    def _apart(self, name: str, other: str) -> bool:
+        digits = name in self.printed or other in self.printed
+        mine, theirs = self.curves[name], self.curves[other]
+        voice, there = self.voice(name), self.voice(other)
+        return _apart(mine, theirs, digits) or (
+            (voice.named is not there.named or voice.kindred(there))
+            and _apart(self._meant(name), self._meant(other), digits)
+        )
+
+    def _meant(self, name: str) -> _Curves:
+        """Return the curves of a log by the metrics that its keys mean."""
+        if name not in self.meant:
+            curves, voice = self.curves[name], self.voice(name)
+            values: dict[str, Mapping[int, float]] = {}
+            for key, told in curves.values.items():
+                if (metric := voice.metric(key)) is not None:
+                    values.setdefault(metric, told)
+            self.meant[name] = replace(curves, values=values)
+        return self.meant[name]
+
+    def _whole(self, name: str) -> bool:
+        """Say whether a log is a training's own: it tells both a loss and a learning rate."""
+        voice, sheet = self.voice(name), self.sheets[name]
+        told = {voice.metric(bare(key)) for key in sheet.series if split_of(key) == "train"}
+        return {"loss_total", "lr"} <= told and len(sheet.training) >= FEWEST_MATCHES
+
+    def _copied(self, name: str, other: str) -> bool:
+        """Say whether a log repeats numbers of another, at whatever steps."""
+        mine, theirs = self.curves[name].values, self.curves[other].values
+        return any(
+            len(_digits(mine[key]) & _digits(theirs[key])) >= FEWEST_MATCHES
+            for key in mine.keys() & theirs.keys()
+        )
+
+    def _strange(self, name: str, other: str) -> bool:
+        """Say whether two logs have neither keys nor any stretch of steps in common."""
+        mine, theirs = self.curves[name], self.curves[other]
+        if mine.begins is None or theirs.begins is None or self._keys(name) & self._keys(other):
+            return False
+        gap = max(mine.gap, theirs.gap)
+        return mine.begins > theirs.ends + gap or theirs.begins > mine.ends + gap
+
+
+def _digits(values: Mapping[int, float]) -> set[str]:
+    """Return the different numbers that are not whole and have at least three digits."""
+    spelt = {f"{value:.5g}" for value in values.values() if math.isfinite(value) and value % 1}
+    return {item for item in spelt if len(re.sub(r"^[-0.]+|\.|e.*$", "", item)) >= FEWEST_DIGITS}
+
+
+def _same_numbers(
+    late: Mapping[str, Mapping[int, float]],
+    early: Mapping[str, Mapping[int, float]],
+    digits: bool,
+) -> bool:
+    """Say whether two logs tell the same numbers at the same steps, under whatever keys.
+
+    At least ``FEWEST_MATCHES`` different numbers that are more than round, and nine in ten of those
+    that stand at a common step.
+    """
+    known: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for key, values in early.items():
+        for step, value in values.items():
+            known[step, f"{value:.5g}"].add(key)
+    for key, values in late.items():
+        matched: dict[str, set[float]] = defaultdict(set)
+        counted: Counter[str] = Counter()
+        own = early.get(key, {})
+        coarse = min(max(coarseness([*values.values()]), coarseness([*own.values()])), COARSEST)
+        for step, value in values.items():
+            alike = {*known.get((step, f"{value:.5g}"), ())}
+            there = own.get(step)
+            if there is not None and (abs(value - there) <= coarse or same(value, there, digits)):
+                alike.add(key)
+            for spelt in alike:
+                matched[spelt].add(value)
+                counted[spelt] += 1
+        for spelt, told in matched.items():
+            common = len(values.keys() & early[spelt].keys())
+            distinct = len(_digits(dict(enumerate(told))))
+            if distinct >= FEWEST_MATCHES and counted[spelt] >= 0.9 * common:
+                return True
+    return False
 
 
 def nearest(file: str, groups: Sequence[Sequence[str]]) -> list[int]:
@@ -146,11 +383,15 @@ def _likeness(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _resumes(log: _Curves, others: Iterable[_Curves]) -> bool:
-    """Say whether a log begins where another was under way."""
+    """Say whether a log begins where another was under way, and not with its own first interval."""
     begins = log.begins
-    return begins is not None and any(
-        other.begins is not None and other.begins + other.gap < begins <= other.ends + other.gap
-        for other in others
+    return (
+        begins is not None
+        and begins > log.pace
+        and any(
+            other.begins is not None and other.begins + other.gap < begins <= other.ends + other.gap
+            for other in others
+        )
     )
 
 
@@ -187,7 +428,7 @@ def _apart(mine: _Curves, theirs: _Curves, digits: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Curves:
-    """The beginning of a log: its first and last step, its largest gap, values by key and step.
+    """The beginning of a log: first and last step, largest and first gap, values by key and step.
 
     ranked: one process of several wrote it.
     """
@@ -195,6 +436,7 @@ class _Curves:
     begins: int | None
     ends: int
     gap: int
+    pace: int
     ranked: bool
     values: Mapping[str, Mapping[int, float]]
 
@@ -202,7 +444,7 @@ class _Curves:
 def _curves(sheet: Sheet) -> _Curves:
     trained = sheet.training["step"]
     if not trained.len():
-        return _Curves(None, 0, 0, False, {})
+        return _Curves(None, 0, 0, 0, False, {})
     steps = trained.unique().sort().head(MOST_STEPS)
     last = int(steps[-1])
     gaps = steps.diff().drop_nulls().to_list()
@@ -212,7 +454,8 @@ def _curves(sheet: Sheet) -> _Curves:
         if split_of(key) == "train" and not _SCHEDULED.search(bare(key)):
             frame = by_step(sheet, key).filter(pl.col("step") <= last)
             values[bare(key)] = dict(frame.iter_rows())
-    return _Curves(int(steps[0]), max(trained.to_list()), max(gaps, default=1), ranked, values)
+    ends, gap, pace = max(trained.to_list()), max(gaps, default=1), (gaps or [0])[0]
+    return _Curves(int(steps[0]), ends, gap, pace, ranked, values)
 
 
 def by_step(sheet: Sheet, key: str) -> pl.DataFrame:

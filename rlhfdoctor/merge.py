@@ -110,6 +110,21 @@ def spoken(
     return main, own
 
 
+def speaks(sheet: Sheet | None, config: Mapping[str, Setting]) -> tuple[Dialect, ...]:
+    """Return the dialects that a log may speak, by its own keys and settings; none where unknown.
+
+    Several where trainers write the same keys; none where the marks contradict.
+    """
+    fallback = next(item for item in _dialects() if item.name == "generic")
+    try:
+        told = _named(config, "framework")
+        found = _chosen([sheet] if sheet else [], config, fallback, told)
+    except DoctorError:
+        return ()
+    names = found.name.split("|")
+    return tuple(item for item in _dialects() if item.name in names and item is not fallback)
+
+
 def _dialects() -> tuple[Dialect, ...]:
     return registry.members("dialects", Dialect)
 

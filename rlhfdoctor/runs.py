@@ -49,6 +49,7 @@ from rlhfdoctor.sheets import (
     segmented,
 )
 from rlhfdoctor.vocabulary import METRICS
+from rlhfdoctor.voices import UNSAID, Voice, doubtful, voice
 
 MOST_LENDERS = 8
 """Logs whose steps are tried on a log without; the longest that no console printed first."""
@@ -447,7 +448,7 @@ def _build(
     single = [file for file in files if file not in several]
     runs: list[Run] = []
     if _holds(single) or not several:
-        runs += _single(place, _on_one_axis(_without_summaries(single)), forced, mapping)
+        runs += _single(place, single, forced, mapping)
     beside = [
         file
         for file in single
@@ -468,31 +469,100 @@ def _single(
 ) -> list[Run]:
     """Build the runs that the logs of a place tell of: one family of logs each.
 
-    What lies beside the logs belongs to the nearest of them; configurations to all that are as
-    near, samples and checkpoints to the first.
+    What lies beside the logs belongs to the nearest of them whose trainer it does not contradict;
+    configurations to all that are as near, samples and checkpoints to the first. What a trainer
+    of its own printed without a row is a run too.
     """
-    if sum(file.sheet is not None for file in files) > 1:
-        files = [part for file in files for part in _cut(file)]
+    heard = {} if forced else {file.name: _voice(file) for file in files}
+    camps = _camps(files, heard)
+    ready = [file for camp in camps for file in _on_one_axis(_without_summaries(camp), files)]
+    ready = sorted(ready, key=_precedence) if len(camps) > 1 else ready
+    several = sum(file.sheet is not None for file in ready) > 1
+    cut = [(file.name, part) for file in ready for part in (_cut(file) if several else [file])]
+    voices = {part.name: heard.get(name, UNSAID) for name, part in cut}
+    files = [part for _, part in cut]
     logs = {file.name: file.sheet for file in files if file.sheet}
     printed = {file.name for file in files if file.role == "text"}
-    groups = families(logs, printed) if len(logs) > 1 else [[*logs]]
+    groups = families(logs, printed, voices) if len(logs) > 1 else [[*logs]]
+    for file in files if logs else ():
+        if file.traced and file.name not in logs and not _fitting(file.name, groups, voices):
+            groups.append([file.name])
     if len(groups) < 2:
         return _restarted(place, files, forced, mapping)
     held: list[list[_File]] = [[] for _ in groups]
     for file in files:
         near = [n for n, group in enumerate(groups) if file.name in group]
-        near = near or nearest(file.name, groups)
+        if not near:
+            able = _fitting(file.name, groups, voices) or range(len(groups))
+            near = [able[n] for n in nearest(file.name, [groups[n] for n in able])]
         for number in near if file.role == "config" else near[:1]:
             held[number].append(file)
     runs = []
     for group, members in zip(groups, held, strict=True):
-        told = Note(
-            group[0], f"contradicts {len(groups) - 1} other logs beside it; a run of its own"
-        )
+        told = Note(group[0], _why(group, groups, voices))
         for run in _restarted(place, members, forced, mapping):
             name = f"{run.name}#{group[0]}"
             runs.append(replace(run, name=name, notes=(*run.notes, told)))
     return runs
+
+
+def _voice(file: _File) -> Voice:
+    own = {item.name: item for item in file.settings}
+    return voice(merge.speaks(file.sheet, own), file.settings)
+
+
+def _fitting(
+    name: str, groups: Sequence[Sequence[str]], voices: Mapping[str, Voice]
+) -> Sequence[int]:
+    """Return the groups of which no log contradicts what a file says of its trainer."""
+    return [
+        number
+        for number, group in enumerate(groups)
+        if not any(voices[name].contradicts(voices[other]) for other in group)
+    ]
+
+
+def _why(group: Sequence[str], groups: Sequence[Sequence[str]], voices: Mapping[str, Voice]) -> str:
+    """Say why a group of logs is a run of its own."""
+    others = [name for other in groups if other is not group for name in other]
+    foreign = sum(any(voices[name].contradicts(voices[mine]) for mine in group) for name in others)
+    if foreign:
+        return f"is of another trainer or algorithm than {foreign} logs beside it; a run of its own"
+    if not any(voices[name].named for name in group) and any(voices[n].named for n in others):
+        return f"nothing ties it to one of the {len(groups) - 1} runs beside it; a run of its own"
+    return f"contradicts {len(groups) - 1} other logs beside it; a run of its own"
+
+
+def _camps(files: list[_File], voices: Mapping[str, Voice]) -> list[list[_File]]:
+    """Sort files by trainer and algorithm, so that none takes steps or settings of another's run.
+
+    One camp, unless the voices of two logs contradict. What names no trainer is a camp of its own.
+    """
+    logs = {file.name: voices[file.name] for file in files if file.sheet and file.name in voices}
+    kinds = {said for said in logs.values() if said.named}
+    if not any(one.contradicts(other) for one in kinds for other in kinds):
+        return [files]
+    unsure = doubtful(logs)
+    camps: list[list[_File]] = []
+    for file in files:
+        said = logs.get(file.name, UNSAID)
+        alike = [
+            camp
+            for camp in camps
+            for first in [logs.get(camp[0].name, UNSAID)]
+            if first == said
+            or (
+                first.named
+                and said.named
+                and not {file.name, camp[0].name} & unsure
+                and not first.contradicts(said)
+            )
+        ]
+        if alike:
+            alike[0].append(file)
+        else:
+            camps.append([file])
+    return camps
 
 
 def _cut(file: _File) -> list[_File]:
@@ -551,14 +621,18 @@ def _sheet(file: _File) -> Sheet:
     return file.sheet
 
 
-def _on_one_axis(files: Sequence[_File]) -> list[_File]:
-    """Put the logs of a place on one axis of steps, the one to be believed first last.
+def _on_one_axis(files: Sequence[_File], place: Sequence[_File] = ()) -> list[_File]:
+    """Put the logs of a run on one axis of steps, the one to be believed first last.
 
     Steps that are counted anew in each epoch are put end to end; a log without steps, or with
     others, takes those of a log that tells the same numbers; what remains without is numbered.
+    place: all that lies beside them, of which configurations hold for every run.
     """
-    config = _config(files)
-    logs = [file.name for file in files if file.sheet]
+    held = {file.name for file in files}
+    config = _config(
+        [*files, *(file for file in place if file.role == "config" and file.name not in held)]
+    )
+    logs = [file.name for file in (place or files) if file.sheet]
     evaluated, processes = evaluations(logs), ranks(logs)
     made = [_counted(file, config, evaluated) if file.sheet else file for file in files]
     lenders = {

@@ -1683,6 +1683,130 @@ def test_names_of_ranks(tmp_path: Path, names: Sequence[str], averaged: bool) ->
     assert len(read_runs(tmp_path)) == (1 if averaged else 2)
 
 
+# Logs of several trainers in one folder
+
+
+def verl(start: float, count: int = 10) -> str:
+    return "".join(
+        f"step:{n} - actor/pg_loss:{start / n:.3f} - actor/ppo_kl:{start * n / 100:.3f}"
+        f" - actor/entropy:{start + n / 9:.3f} - critic/rewards/mean:{start + n / 7:.3f}"
+        f" - critic/score/mean:{start + n / 7:.3f} - critic/returns/mean:{n / 7:.3f}"
+        f" - actor/pg_clipfrac:{n / 999:.3f} - actor/grad_norm:{start + n / 3:.3f}\n"
+        for n in range(1, count + 1)
+    )
+
+
+def preferences(start: float, count: int = 10, every: int = 1) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": n * every,
+            "loss": start - n / 70,
+            "grad_norm": start + n / 30,
+            "learning_rate": 1e-6,
+            "rewards/chosen": n / 7 * start,
+            "rewards/rejected": -n / 9 * start,
+            "rewards/margins": n / 7 * start + n / 9 * start,
+            "rewards/accuracies": 0.5 + n / 100,
+        }
+        for n in range(1, count + 1)
+    ]
+
+
+def kept_apart(path: Path) -> dict[str, list[str]]:
+    return {
+        run.name.partition("#")[2]: sorted(source.file for source in run.sources)
+        for run in read_runs(path)
+    }
+
+
+def minimind(count: int = 30) -> str:
+    return "".join(
+        f"Epoch:[1/1]({n}/{count}), Actor Loss: {0.5 / n:.4f}, Reward: {n / 13:.4f}, "
+        f"KL_ref: {n / 999:.4f}, Adv Std: {0.5 + n / 99:.4f}, Adv Mean: {n / 77:.4f}, "
+        f"Avg Response Len: {200 + n}.00, Learning Rate: 0.00000030\n"
+        for n in range(1, count + 1)
+    )
+
+
+def test_logs_of_different_trainers_are_runs_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(verl(0.5), encoding="utf-8")
+    (tmp_path / "b.log").write_text(minimind(), encoding="utf-8")
+    write_jsonl(tmp_path / "c.jsonl", preferences(0.7, 4, every=25))
+    runs = read_runs(tmp_path)
+    assert {run.framework: run.name.partition("#")[2] for run in runs} == {
+        "verl": "a.log",
+        "MiniMind": "b.log",
+        "TRL": "c.jsonl",
+    }
+    assert sorted(run.logged_steps for run in runs) == [4, 10, 30]
+    assert all("another trainer or algorithm than 2 logs" in told(run) for run in runs)
+
+
+def test_logs_of_different_algorithms_are_runs_of_their_own(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "dpo.jsonl", preferences(0.7, 4, every=25))
+    write_jsonl(tmp_path / "grpo.jsonl", log_history("grpo_healthy")[:20])
+    assert {run.algorithm for run in read_runs(tmp_path)} == {"DPO", "GRPO or RLOO"}
+
+
+def test_a_trainer_and_the_one_it_is_built_upon_log_one_run(tmp_path: Path) -> None:
+    rows = preferences(0.7)
+    write_state(tmp_path, rows)
+    progress = [
+        {
+            "current_steps": row["step"],
+            "total_steps": 10,
+            "loss": round(row["loss"], 4),
+            "accuracy": row["rewards/accuracies"],
+            "lr": 1e-6,
+            "percentage": 10.0 * row["step"],
+            "elapsed_time": "0:00:01",
+            "remaining_time": "0:00:09",
+        }
+        for row in rows
+    ]
+    write_jsonl(tmp_path / "trainer_log.jsonl", progress)
+    assert only(tmp_path).framework == "LLaMA-Factory"
+    changed = [{**row, "loss": 0.4 + n / 9, "accuracy": n / 11} for n, row in enumerate(progress)]
+    write_jsonl(tmp_path / "trainer_log.jsonl", changed)
+    assert len(read_runs(tmp_path)) == 2
+
+
+def test_a_reward_log_belongs_to_the_only_run_that_there_is(tmp_path: Path) -> None:
+    rows = [{"step": step, "reward_score": step / 7} for step in range(1, 9)]
+    write_jsonl(tmp_path / "rewards.jsonl", rows)
+    write_jsonl(tmp_path / "dpo.jsonl", preferences(0.7))
+    assert len(only(tmp_path).sources) == 2
+    (tmp_path / "verl.log").write_text(verl(0.5, 20), encoding="utf-8")
+    assert kept_apart(tmp_path) == {
+        name: [name] for name in ("dpo.jsonl", "rewards.jsonl", "verl.log")
+    }
+
+
+def test_a_table_goes_to_the_run_whose_numbers_it_tells(tmp_path: Path) -> None:
+    rows = preferences(0.7)
+    write_jsonl(tmp_path / "dpo.jsonl", rows)
+    (tmp_path / "verl.log").write_text(verl(0.5, 20), encoding="utf-8")
+    table = "".join(f"{row['step']},{row['rewards/margins']!r}\n" for row in rows[3:])
+    (tmp_path / "export.csv").write_text(f"step,my margin\n{table}", encoding="utf-8")
+    assert kept_apart(tmp_path) == {
+        "dpo.jsonl": ["dpo.jsonl", "export.csv"],
+        "verl.log": ["verl.log"],
+    }
+
+
+def test_a_training_of_ones_own_beside_a_trainers_log_is_another_run(tmp_path: Path) -> None:
+    (tmp_path / "verl.log").write_text(verl(0.5), encoding="utf-8")
+    rows = [{"step": n, "loss": 2.0 / n, "learning_rate": 1e-5} for n in range(1, 30)]
+    write_jsonl(tmp_path / "sft.jsonl", rows)
+    assert kept_apart(tmp_path) == {name: [name] for name in ("sft.jsonl", "verl.log")}
+
+
+def test_a_log_that_begins_with_its_own_interval_resumes_no_other(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", curve(1.0, 50))
+    write_jsonl(tmp_path / "b.jsonl", [{**row, "step": 10 * row["step"]} for row in curve(2.0, 5)])
+    assert len(read_runs(tmp_path)) == 2
+
+
 # What is absurd
 
 

@@ -93,6 +93,7 @@ class Change:
 class Dialect:
     """The keys of one trainer.
 
+    upon: frameworks that this one is built upon: a run may write its keys and theirs.
     marks: alternative sets of keys; one set present in full recognises the trainer.
     told: the marks are another trainer's too; it is this one only where the run says so (a banner,
     a configuration).
@@ -124,6 +125,7 @@ class Dialect:
     changes: tuple[Change, ...] = ()
     told: bool = False
     log_offset: int = 0
+    upon: frozenset[str] = frozenset()
 
     def at(self, version: str | None, keys: frozenset[str]) -> Dialect:
         """Return the dialect as a version speaks it; ``keys``: what the log holds."""

@@ -6,6 +6,7 @@ from rlhfdoctor.dialects._trl import PREFERENCE_MARKS, PREFERENCES
 DIALECT = Dialect(
     name="axolotl",
     framework="Axolotl",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="DPO",
     marks=PREFERENCE_MARKS,
     strangers=frozenset({"log_odds_chosen"}),

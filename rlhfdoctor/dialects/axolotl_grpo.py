@@ -7,6 +7,7 @@ from rlhfdoctor.dialects._trl import COMPLETIONS, COMPONENTS, GRPO_MARKS, PREFER
 DIALECT = Dialect(
     name="axolotl_grpo",
     framework="Axolotl",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="GRPO",
     marks=GRPO_MARKS,
     strangers=PREFERENCE_KEYS,

@@ -9,6 +9,7 @@ from rlhfdoctor.dialects._llamafactory import LOG, MARKS
 DIALECT = Dialect(
     name="llamafactory",
     framework="LLaMA-Factory",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="unknown",
     marks=MARKS,
     strangers=frozenset({"rewards/chosen", "accuracy"}),

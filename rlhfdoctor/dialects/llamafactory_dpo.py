@@ -8,6 +8,7 @@ from rlhfdoctor.dialects._trl import PREFERENCE_MARKS, PREFERENCES
 DIALECT = Dialect(
     name="llamafactory_dpo",
     framework="LLaMA-Factory",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="DPO",
     marks=(*together(MARKS, PREFERENCE_MARKS), *together(MARKS, [frozenset({"accuracy"})])),
     strangers=frozenset({"kl", "odds_ratio_loss"}),

@@ -8,6 +8,7 @@ from rlhfdoctor.dialects._trl import PAIRS, PREFERENCES
 DIALECT = Dialect(
     name="llamafactory_kto",
     framework="LLaMA-Factory",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="KTO",
     marks=together(MARKS, [marks | {"kl"} for marks in PAIRS]),
     keys={**PREFERENCES, **LOG},

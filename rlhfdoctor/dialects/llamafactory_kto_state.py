@@ -7,6 +7,7 @@ from rlhfdoctor.dialects._trl import PAIRS, PREFERENCES
 DIALECT = Dialect(
     name="llamafactory_kto_state",
     framework="LLaMA-Factory",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="KTO",
     marks=tuple(marks | {"kl"} for marks in PAIRS),
     strangers=frozenset({"current_steps"}),

@@ -8,6 +8,7 @@ from rlhfdoctor.dialects._trl import LOGPS_TOKEN, PREFERENCE_MARKS, WITHOUT_REFE
 DIALECT = Dialect(
     name="llamafactory_orpo",
     framework="LLaMA-Factory",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="ORPO or SimPO",
     marks=(*together(MARKS, PREFERENCE_MARKS), *together(MARKS, [frozenset({"accuracy"})])),
     named=frozenset({"ORPO", "SimPO"}),

@@ -24,6 +24,7 @@ def _named(prefix: str) -> dict[str, Key]:
 DIALECT = Dialect(
     name="rebel",
     framework="REBEL",
+    upon=frozenset({"summarize_from_feedback_details"}),
     algorithm="REBEL",
     marks=(
         frozenset({"rebel/policy/approxkl", "rebel/loss/policy"}),

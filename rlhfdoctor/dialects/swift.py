@@ -7,6 +7,7 @@ from rlhfdoctor.dialects._swift import LOG, MARKS
 DIALECT = Dialect(
     name="swift",
     framework="ms-swift",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="unknown",
     marks=MARKS,
     strangers=frozenset({"rewards/chosen"}),

@@ -8,6 +8,7 @@ from rlhfdoctor.dialects._trl import PREFERENCE_MARKS, PREFERENCES
 DIALECT = Dialect(
     name="swift_dpo",
     framework="ms-swift",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="DPO",
     marks=together(MARKS, PREFERENCE_MARKS),
     strangers=frozenset({"log_odds_chosen"}),

@@ -8,6 +8,7 @@ from rlhfdoctor.dialects._trl import GRPO_MARKS
 DIALECT = Dialect(
     name="swift_grpo",
     framework="ms-swift",
+    upon=frozenset({"TRL", "Unsloth"}),
     algorithm="GRPO",
     marks=together(MARKS, GRPO_MARKS),
     keys=GRPO,

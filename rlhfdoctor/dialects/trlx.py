@@ -10,6 +10,7 @@ _SQUARED = Correction("the logged number is the square root of a KL; squared", l
 DIALECT = Dialect(
     name="trlx",
     framework="trlX",
+    upon=frozenset({"TRL"}),
     algorithm="PPO",
     marks=(
         frozenset({"policy/sqrt_kl", "kl_ctl_value"}),
