@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 
 from rlhfdoctor.measures import Track, logged, track
 from rlhfdoctor.model import Run
@@ -20,6 +20,9 @@ MOST = 0.5
 
 ROUNDING = 1e-9
 """Relative size of differences that are none."""
+
+SMOOTH = 5
+"""Logged rows whose running median tells where a noisy reward crosses a level for good."""
 
 FEW = 5
 """Logged rows below which all of them must earn the same."""
@@ -100,3 +103,15 @@ def blocks(rows: int, least: int, parts: int = 5) -> list[slice]:
     size = max(least, rows // parts)
     first = rows % size
     return [slice(start, start + size) for start in range(first, rows, size)]
+
+
+def crosses(values: Sequence[float], level: float) -> int:
+    """Return the first row after which the running median stays on the last rows' side of a level.
+
+    Batches of few prompts cross any level now and then; what counts is where the series stays.
+    """
+    half = SMOOTH // 2
+    smooth = [median(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
+    above = smooth[-1] > level
+    other = [i for i, value in enumerate(smooth) if (value > level) is not above]
+    return other[-1] + 1 if other else 0
