@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean, median, variance
 
 from rlhfdoctor.measures import Track, logged, track
-from rlhfdoctor.model import Run
-from rlhfdoctor.series import halves_differ, rise
+from rlhfdoctor.model import Onset, Run
+from rlhfdoctor.series import halves_differ, onset, rise
 
 TREND = 4.0
 """Standard errors that make a trend, as everywhere in this package."""
@@ -105,13 +105,16 @@ def blocks(rows: int, least: int, parts: int = 5) -> list[slice]:
     return [slice(start, start + size) for start in range(first, rows, size)]
 
 
-def crosses(values: Sequence[float], level: float) -> int:
-    """Return the first row after which the running median stays on the last rows' side of a level.
+def crossing(steps: Sequence[int], values: Sequence[float], level: float) -> Onset:
+    """Date a change of a noisy series from where it crosses a level for good.
 
-    Batches of few prompts cross any level now and then; what counts is where the series stays.
+    Batches of few prompts cross any level now and then: what counts is the first row after which
+    the running median stays on the last rows' side. The change began there or before.
     """
     half = SMOOTH // 2
     smooth = [median(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
     above = smooth[-1] > level
     other = [i for i, value in enumerate(smooth) if (value > level) is not above]
-    return other[-1] + 1 if other else 0
+    first = other[-1] + 1 if other else 0
+    found = onset(steps, values, first, SMOOTH)
+    return Onset(found.step, found.low, max(found.high, steps[first]))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from rlhfdoctor.measures import Track, logged, metric_evidence, track
-from rlhfdoctor.model import Finding, Onset, Run, Severity, Skip
+from rlhfdoctor.model import Finding, Run, Severity, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._heldout import held_out, name_of, rewarding
-from rlhfdoctor.rules._reward import SMOOTH, Change, blocks, change, crosses
-from rlhfdoctor.series import halves_differ, onset
+from rlhfdoctor.rules._reward import Change, blocks, change, crossing
+from rlhfdoctor.series import halves_differ
 
 EITHER_WAY = ("entropy", "entropy_unknown", "response_length_mean")
 DISTANCE = ("kl_ref_token", "kl_ref_response", "kl_unknown")
@@ -96,7 +96,11 @@ def reward_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             "start": begun.before,
             "beside": beside,
         },
-        onset=_onset(reward, part, lost),
+        onset=crossing(
+            reward.steps[part.start :],
+            reward.values[part.start :],
+            (lost.before + lost.after) / 2,
+        ),
     )
 
 
@@ -169,10 +173,3 @@ def _moved(
 
 def _within(found: Track, first: int, last: int) -> list[float]:
     return [v for step, v in zip(found.steps, found.values, strict=True) if first <= step <= last]
-
-
-def _onset(reward: Track, part: slice, lost: Change) -> Onset:
-    """Date the fall between the best part and the end, where half of it is done for good."""
-    steps, values = reward.steps[part.start :], reward.values[part.start :]
-    first = crosses(values, (lost.before + lost.after) / 2)
-    return onset(steps, values, first, SMOOTH)
