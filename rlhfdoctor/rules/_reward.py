@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 
 from rlhfdoctor.measures import Track, logged, track
-from rlhfdoctor.model import Run
-from rlhfdoctor.series import halves_differ, rise
+from rlhfdoctor.model import Onset, Run
+from rlhfdoctor.series import halves_differ, onset, rise
 
 TREND = 4.0
 """Standard errors that make a trend, as everywhere in this package."""
@@ -20,6 +20,9 @@ MOST = 0.5
 
 ROUNDING = 1e-9
 """Relative size of differences that are none."""
+
+SMOOTH = 5
+"""Logged rows whose running median tells where a noisy reward crosses a level for good."""
 
 FEW = 5
 """Logged rows below which all of them must earn the same."""
@@ -100,3 +103,18 @@ def blocks(rows: int, least: int, parts: int = 5) -> list[slice]:
     size = max(least, rows // parts)
     first = rows % size
     return [slice(start, start + size) for start in range(first, rows, size)]
+
+
+def crossing(steps: Sequence[int], values: Sequence[float], level: float) -> Onset:
+    """Date a change of a noisy series from where it crosses a level for good.
+
+    Batches of few prompts cross any level now and then: what counts is the first row after which
+    the running median stays on the last rows' side. The change began there or before.
+    """
+    half = SMOOTH // 2
+    smooth = [median(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
+    above = smooth[-1] > level
+    other = [i for i, value in enumerate(smooth) if (value > level) is not above]
+    first = other[-1] + 1 if other else 0
+    found = onset(steps, values, first, SMOOTH)
+    return Onset(found.step, found.low, max(found.high, steps[first]))

@@ -1,6 +1,5 @@
 """One part of the reward takes all of it while another is not learnt or is lost."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
@@ -9,17 +8,14 @@ from rlhfdoctor.measures import Track, common, finite_rows, metric_evidence, tra
 from rlhfdoctor.model import Finding, Onset, Run, Severity, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._heldout import name_of
-from rlhfdoctor.rules._reward import Change, blocks, change, reward_of
-from rlhfdoctor.series import halves_differ, noise, onset
+from rlhfdoctor.rules._reward import Change, blocks, change, crossing, reward_of
+from rlhfdoctor.series import halves_differ, noise
 
 LOST = "is lost"
 """What became of a part that was earned at first."""
 
 APART = 4.0
 """Noise of the rows by which a part must stand above its start."""
-
-PATIENCE = 5
-"""Logged rows that the date rests on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +110,8 @@ def component_owns(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
 
 def _half_way(found: Track, moved: Change) -> Onset:
-    """Date the change of a part, from the first row that has done half of it."""
-    middle = (moved.before + moved.after) / 2
-    sign = math.copysign(1.0, moved.gain)
-    first = next(i for i, value in enumerate(found.values) if sign * (value - middle) >= 0.0)
-    return onset(found.steps, found.values, first, PATIENCE)
+    """Date the change of a part, from the row where half of it is done for good."""
+    return crossing(found.steps, found.values, (moved.before + moved.after) / 2)
 
 
 def _apart(found: Track, moved: Change) -> Onset:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlhfdoctor.measures import Track, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Severity, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.rules._reward import falls, reward_of, rises
+from rlhfdoctor.rules._reward import blocks, change, falls, reward_of, rises
 from rlhfdoctor.series import end_level, onset, start_level, stretches
 
 
@@ -18,6 +18,7 @@ class Limits:
     deep: float = 0.25  # of the run's own start: a collapse, where nothing was earned by it
     few: float = 8.0  # tokens; answers shorter than this hardly say anything
     hint: float = 2.0  # standard errors from which the reward may have risen
+    material: float = 0.2  # of the reward's level: what a reward that falls must lose at least
     patience: int = 5  # consecutive logged rows
     short: int = 2  # the same in a log of fewer than twice the patience
 
@@ -37,10 +38,10 @@ def length_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Answers that are cut and punished, a KL that is summed over the answer and a loss averaged over
     each answer all pay for brevity, down to the bare end-of-sequence token. Short-answer tasks
     shrink their answers for good reason and earn by it, so a fall with a reward that rises, or may
-    have risen, is information. Below a quarter of the start it is a fault where the reward falls
-    with it, and where answers of a few tokens are left that earn no more than the long ones did.
-    The start is the median of the first rows; short logs are judged by their first rows against
-    their last two, as information. [H]
+    have risen, is information; brevity may cost a little, too. Below a quarter of the start it is
+    a fault where a fifth of the reward is lost with it, and where answers of a few tokens are left
+    that earn no more than the long ones did. The start is the median of the first rows; short logs
+    are judged by their first rows against their last two, as information. [H]
 
     Remedy: raise the length limit or punish overlong answers softly, average the loss over tokens
     instead of answers, do not sum the KL over the answer; check what an empty answer earns.
@@ -78,10 +79,13 @@ STAYS = "does not rise"
 
 
 def _meanwhile(reward: list[float], limits: Limits) -> tuple[str, bool]:
-    """Return what the reward did, in words, and whether it fell."""
+    """Return what the reward did, in words, and whether much of it was lost."""
     if len(reward) < 2 * limits.patience:
         return ("rises" if reward and reward[-1] > reward[0] else "says nothing"), False
-    if falls(reward):
+    parts = blocks(len(reward), limits.patience)
+    paid = change(reward[parts[0]], reward[parts[-1]])
+    level = max(abs(paid.before), abs(paid.after))
+    if falls(reward) and -paid.gain >= limits.material * level:
         return "falls", True
     return ("rises" if rises(reward, limits.hint) else STAYS), False
 

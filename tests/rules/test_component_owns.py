@@ -35,6 +35,17 @@ def test_a_part_that_is_lost_while_another_carries_the_reward_up() -> None:
     assert 19 <= finding.onset.step <= 22
 
 
+def test_a_part_that_is_lost_is_dated_where_it_has_lost_half_for_good() -> None:
+    """A noisy part is below half of its level now and then long before it is lost."""
+    noisy = [0.5, 0.1, 0.6, 0.5, 0.7, 0.55, 0.2, 0.6, 0.5, 0.45] * 3
+    up = [0.2, 0.3] * 15 + [2.0, 2.1] * 15
+    finding = only("RWD005", parts(up, noisy + [0.02, 0.01] * 15))
+    assert finding.severity == "warning"
+    assert finding.onset is not None
+    assert finding.onset.low <= 31 <= finding.onset.high
+    assert 28 <= finding.onset.step <= 32
+
+
 def test_a_part_that_is_not_learnt_is_dated_where_the_other_rises() -> None:
     up = [0.1, 0.12] * 10 + [0.2 + 0.05 * row for row in range(20)]
     finding = only("RWD005", parts(up, RARE, total=up))

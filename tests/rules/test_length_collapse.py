@@ -4,7 +4,7 @@ from tests.builders import clear, judge, only, run_of, skipped
 from tests.rules.shapes import NAN, halves, log_of, logged
 
 FLAT = [0.5, 0.6] * 10
-FALLING = halves(-9.0, centre=50.0)
+FALLING = halves(-9.0, centre=5.0)
 SICK = (run_of(response_length_mean=[100.0] * 10 + [4.0] * 10, reward_raw_mean=FALLING),)
 
 
@@ -62,6 +62,30 @@ def test_a_reward_that_may_have_risen_excuses_short_answers(errors: float, sever
     reward = halves(errors, centre=50.0)
     run = run_of(response_length_mean=[100.0] * 10 + [3.0] * 10, reward_raw_mean=reward)
     assert only("LEN006", run).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("level", "severity"),
+    [
+        pytest.param(0.81, "info", id="less than a fifth: brevity costs a little"),
+        pytest.param(0.79, "critical", id="more than a fifth"),
+    ],
+)
+def test_a_reward_that_falls_must_lose_much(level: float, severity: str) -> None:
+    run = run_of(
+        response_length_mean=[100.0] * 10 + [20.0] * 10,
+        reward_raw_mean=[1.0] * 10 + [level] * 10,
+    )
+    assert only("LEN006", run).severity == severity
+
+
+def test_a_reward_that_falls_only_a_little_does_not_excuse_answers_of_a_few_tokens() -> None:
+    run = run_of(
+        response_length_mean=[100.0] * 10 + [3.0] * 10, reward_raw_mean=[1.0] * 10 + [0.9] * 10
+    )
+    finding = only("LEN006", run)
+    assert finding.severity == "critical"
+    assert "the reward does not rise" in finding.message
 
 
 def test_without_a_reward_it_is_information() -> None:
@@ -132,6 +156,7 @@ def test_the_limits_can_be_set() -> None:
     run = run_of(response_length_mean=[100.0] * 10 + [30.0] * 10, reward_raw_mean=FALLING)
     assert only("LEN006", run).severity == "info"
     assert only("LEN006", run, deep=0.4).severity == "critical"
+    assert only("LEN006", run, deep=0.4, material=0.99).severity == "info"
     assert clear("LEN006", run, fall=0.2)
     assert judge("LEN006", run, patience=10)
     assert clear("LEN006", run, patience=11, short=11)
