@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import track
+from rlhfdoctor.measures import logged, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._alarm import alarms
-from rlhfdoctor.series import start_level
+from rlhfdoctor.rules._reward import reward_of, rises
+from rlhfdoctor.series import end_level, start_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,11 @@ class Limits:
     deep: float = 0.2  # of the start; above it a fall that nothing else shows is information
     least: float = 0.1  # nats per token that must have been lost
     patience: int = 5  # consecutive logged rows
+    spent: float = 0.1  # nats per token; below it, and below ...
+    rest: float = 0.1  # of the start, no reward excuses the fall
+    trace: float = 0.02  # of the start, likewise, where the unit is unknown
+    far: float = 1.0  # KL of unknown unit, above which it may be a runaway per token (KL003)
+    dead: float = 0.5  # share of groups without reward spread, above which they are the majority
 
 
 @rule(
@@ -34,11 +40,16 @@ def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """The policy lost its entropy and did not get it back.
 
     Entropy pays for reward (R = -a exp(H) + b in published fits), so a decline is the price of
-    learning; below half of the start, policies explore less and less. Healthy runs go there too, so
-    a fall that no other class of evidence shows is information above a fifth of the start and a
-    warning below. The start is the median of the first five rows: longer baselines hide a collapse
-    that begins at once. A fall of less than 0.1 nats is nothing, however small the start. Where the
-    unit is unknown the ratio is judged, not the number. [H]
+    learning; below half of the start, policies explore less and less. Healthy runs go there too
+    (reasoning policies live at 0.12-0.84 nats, base models begin above 2), so a fall that no other
+    class of evidence shows is information above a fifth of the start. Below, it is information
+    where the run visibly got something for it: the reward rises, most groups still have a spread,
+    and no KL of unknown unit is so large that it may be a runaway. Otherwise it is a warning, and
+    always where hardly anything is left: a tenth of the start that lies below 0.1 nats a token,
+    where no healthy policy lives that did not begin near it. The start is the median of the first
+    five rows: longer baselines hide a collapse that begins at once. A fall of less than 0.1 nats is
+    nothing, however small the start. Where the unit is unknown the ratio is judged, not the number,
+    and only a fiftieth of the start is hardly anything. [H]
 
     Remedy: go back to before entropy halved; a lower learning rate, a higher upper clip range
     (0.28), a KL penalty or a higher sampling temperature keep it up.
@@ -49,10 +60,29 @@ def entropy_collapse(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         yield Skip("", (f"{entropy.metric}: not positive at the start, so no entropy in nats",))
         return
     floor = min(limits.fall * start, start - limits.least)
+    bottom = limits.trace * start
+    if entropy.metric == "entropy":
+        bottom = min(limits.spent, limits.rest * start)
+    bought = _bought(run, limits)
     yield from alarms(
         run,
         entropy,
         below=floor,
         patience=limits.patience,
-        weak=lambda level: "warning" if level < limits.deep * start else "info",
+        weak=lambda level: (
+            "warning" if level < (bottom if bought else limits.deep * start) else "info"
+        ),
+    )
+
+
+def _bought(run: Run, limits: Limits) -> bool:
+    """Say whether the reward rises while most groups keep their spread and no KL may be far."""
+    reward = reward_of(run)
+    return (
+        reward is not None
+        and rises(reward.values)
+        and not any(
+            logged(run, name) and end_level(track(run, name).values) > limit
+            for name, limit in (("frac_reward_zero_std", limits.dead), ("kl_unknown", limits.far))
+        )
     )
