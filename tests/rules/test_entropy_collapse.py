@@ -125,6 +125,49 @@ def test_no_reward_excuses_an_entropy_of_hardly_anything(
     assert worth(reward_raw_mean=RISING, **columns) == expected
 
 
+@pytest.mark.parametrize(
+    ("entropy", "beside", "gone"),
+    [
+        pytest.param([0.049] * 20, {"kl_ref_response": 51.0}, True, id="far, and nothing left"),
+        pytest.param([0.4] + [0.049] * 19, {"kl_ref_response": 51.0}, True, id="since row two"),
+        pytest.param([0.051] * 20, {"kl_ref_response": 51.0}, False, id="something is left"),
+        pytest.param([0.049] * 20, {"kl_ref_response": 49.0}, False, id="a peaked start"),
+        pytest.param([0.049] * 20, {"kl_ref_response": NAN}, False, id="a distance of NaN"),
+        pytest.param([0.049] * 19 + [0.06], {"kl_ref_response": 51.0}, False, id="not at the end"),
+        pytest.param([0.1] * 6 + [0.04] * 14, {"kl_ref_response": 51.0}, False, id="not at first"),
+        pytest.param([0.049] * 20, {"kl_ref_token": 1.1}, True, id="far per token"),
+        pytest.param([0.049] * 20, {"kl_ref_token": 0.9}, False, id="not far per token"),
+        pytest.param([0.049] * 20, {"truncation_rate": 0.91}, True, id="all answers are cut"),
+        pytest.param([0.049] * 20, {"truncation_rate": 0.89}, False, id="some answers end"),
+        pytest.param([0.049] * 20, {"kl_unknown": 90.0}, False, id="a KL of unknown unit"),
+        pytest.param([0.049] * 20, {}, False, id="nothing beside"),
+    ],
+)
+def test_an_entropy_of_nothing_from_the_start_is_a_collapse_before_the_log(
+    entropy: list[float], beside: dict[str, float], gone: bool
+) -> None:
+    columns: dict[str, Any] = {name: [value] * 20 for name, value in beside.items()}
+    run = run_of(entropy=entropy, **columns)
+    assert clear("ENT001", run) is not gone
+
+
+def test_a_collapse_before_the_log_is_critical_where_another_class_agrees() -> None:
+    run = run_of(entropy=[0.4] + [0.02] * 19, kl_ref_response=[80.0] * 20)
+    entropy, distance = only("ENT001", run), only("KL002", run)
+    assert settle([entropy])[0].severity == "info"
+    assert [item.severity for item in settle([entropy, distance])] == ["critical", "critical"]
+    assert entropy.onset is not None
+    assert (entropy.onset.low, entropy.onset.step, entropy.onset.high) == (2, 2, 2)
+    assert logged(entropy.evidence[0], "entropy", "nats/token")
+    assert logged(entropy.evidence[1], "kl_ref_response", "nats/response")
+    assert "below 0.05 nats/token for 19 logged rows" in entropy.message
+    assert "while kl_ref_response ends at 80" in entropy.message
+
+
+def test_an_entropy_of_unknown_unit_is_never_nothing() -> None:
+    assert clear("ENT001", run_of(entropy_unknown=[0.02] * 20, kl_ref_response=[80.0] * 20))
+
+
 def test_a_dip_that_recovers_is_information() -> None:
     finding = only("ENT001", run_of(entropy=[2.0] * 10 + [0.1] * 6 + [1.9] * 10))
     assert finding.severity == "info"
