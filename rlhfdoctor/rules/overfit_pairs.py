@@ -1,7 +1,9 @@
 """Training pairs learnt by heart: the held-out ones fall behind."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 
 from rlhfdoctor.measures import Track, logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Onset, Run, Skip
@@ -15,8 +17,10 @@ class Limits:
 
     gap: float = 0.15  # accuracy of training above that of the last evaluation
     rise: float = 0.05  # loss of the last evaluations above the lowest one
-    fall: float = 0.03  # accuracy of the last evaluations below the highest one
+    fall: float = 0.03  # mean accuracy of the last evaluations below the best neighbours'
     patience: int = 2  # last evaluations that must be worse than one before them
+    times: float = 2.0  # times the lowest evaluation loss, which alone is a fault where also ...
+    chance: float = 0.4  # loss of the last evaluations above ln 2, that of chance
 
 
 @rule(
@@ -33,9 +37,11 @@ def overfit_pairs(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Preference training often jumps at each epoch's boundary while evaluation stands still. That gap
     is information: an accuracy of 1.0 on training pairs did no harm in Zephyr's published runs,
     whose evaluation loss even rose while accuracy and margin held. A warning asks for all of it:
-    the evaluation loss above its own lowest by more than it ever wavers, the evaluation accuracy
-    below its highest (three hundredths are fifteen of five hundred pairs), both in the last two of
-    at least three evaluations, while the training loss went on falling. [H]
+    the evaluation loss above its own lowest by more than it ever wavers, the mean evaluation
+    accuracy below that of the best neighbours (three hundredths are fifteen of five hundred pairs),
+    both in the last two of at least three evaluations, while the training loss went on falling. A
+    loss that doubled, and lies far above the ln 2 of a policy that learnt nothing, needs no
+    accuracy beside it: on pairs it has not seen the policy is surer of the wrong answer. [H]
 
     Remedy: go back to the checkpoint of the best evaluation, usually that of the first epoch; fewer
     epochs, a lower learning rate, or more pairs.
@@ -89,7 +95,7 @@ def overfit_pairs(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
 
 def _worse_since(run: Run, limits: Limits) -> tuple[Track, Track, int] | None:
-    """Return evaluation loss and accuracy, and the index of the lowest loss, where both got worse.
+    """Return evaluation loss and accuracy, and the index of the lowest loss, where they got worse.
 
     The training loss must have gone on falling meanwhile.
     """
@@ -100,13 +106,22 @@ def _worse_since(run: Run, limits: Limits) -> tuple[Track, Track, int] | None:
     if min(len(loss), len(accuracy)) <= limits.patience:
         return None
     low = loss.values.index(min(loss.values))
-    ends = loss.values[-limits.patience :], accuracy.values[-limits.patience :]
-    rose = low < len(loss) - limits.patience and min(ends[0]) > loss.values[low] + limits.rise
-    fell = max(ends[1]) < max(accuracy.values) - limits.fall
+    lowest, ends = loss.values[low], loss.values[-limits.patience :]
+    rose = low < len(loss) - limits.patience and min(ends) > lowest + limits.rise
+    fell = _lost(accuracy.values, limits.patience) > limits.fall
+    doubled = ends[-1] > limits.times * lowest and min(ends) > math.log(2) + limits.chance
     until = [
         value
         for step, value in zip(training.steps, training.values, strict=True)
         if step <= loss.steps[low]
     ]
     learnt = bool(until) and end_level(training.values) < end_level(until)
-    return (loss, accuracy, low) if rose and fell and learnt else None
+    return (loss, accuracy, low) if rose and (fell or doubled) and learnt else None
+
+
+def _lost(values: list[float], rows: int) -> float:
+    """Return the mean of the last rows below the best mean of as many neighbours before them."""
+    before = values[:-rows]
+    wide = min(rows, len(before))
+    means = [fmean(before[place : place + wide]) for place in range(len(before) - wide + 1)]
+    return max(means) - fmean(values[-rows:])

@@ -83,6 +83,35 @@ def test_whatever_moved_is_not_stuck(losses: list[float], margins: list[float]) 
     assert silent("UPD002", run_of(loss_total=losses, dpo_margin=margins))
 
 
+@pytest.mark.parametrize(
+    ("away", "rows", "planned", "slow"),
+    [
+        pytest.param(0.0019, 20, None, True, id="just within two thousandths of ln 2"),
+        pytest.param(-0.0019, 20, None, True, id="likewise below"),
+        pytest.param(0.0021, 20, None, False, id="just beyond two thousandths"),
+        pytest.param(-0.0021, 20, None, False, id="a loss that fell"),
+        pytest.param(0.0, 19, None, False, id="nineteen rows are a start"),
+        pytest.param(0.0, 20, 40, True, id="half of the planned steps"),
+        pytest.param(0.0, 20, 41, False, id="less than half of the planned steps"),
+    ],
+)
+def test_a_start_that_stays_slow_is_information(
+    away: float, rows: int, planned: int | None, slow: bool
+) -> None:
+    run = run_of(
+        loss_total=[LN2] * (rows - 1) + [LN2 + away],
+        dpo_margin=[1e-4] * (rows - 1) + [-5e-4],
+        config={"planned_steps": planned} if planned else None,
+    )
+    assert clear("UPD002", run) is not slow
+    if slow:
+        finding = only("UPD002", run)
+        assert finding.severity == "info"
+        assert "no margin is larger than 0.0005 in all 20 logged rows" in finding.message
+        assert "hardly anything was learnt yet; is the learning rate too low?" in finding.message
+        assert logged(finding.evidence[1], "dpo_margin", "nats*beta")
+
+
 def test_loss_and_margin_are_both_needed() -> None:
     assert skipped("UPD002", run_of(loss_total=[LN2] * 12))
     assert skipped("UPD002", run_of(dpo_margin=[0.0] * 12))
@@ -132,6 +161,10 @@ def test_the_limits_can_be_set() -> None:
     assert clear("UPD002", run)
     assert not clear("UPD002", run, tolerance=0.003)
     assert silent("UPD002", run, tolerance=0.003, rows=13)
+    start = run_of(loss_total=[LN2 + 0.001] * 25, dpo_margin=[1e-4] * 25)
+    assert only("UPD002", start, many=25).severity == "info"
+    assert silent("UPD002", start, many=26)
+    assert silent("UPD002", start, slow=9e-4)
     short = run_of(loss_total=[LN2] * 20, dpo_margin=[0.0] * 12 + [NAN] * 8)
     assert not clear("UPD002", short, rows=12)
     assert silent("UPD002", short, rows=13)

@@ -1,5 +1,8 @@
+from typing import Any
+
 import pytest
 
+from rlhfdoctor.doctor import settle
 from tests.builders import batch, clear, judge, only, run_of, skipped
 from tests.rules.shapes import NAN, log_of, logged
 
@@ -108,7 +111,6 @@ def test_the_limits_can_be_set() -> None:
     [
         pytest.param(199.0, "critical", id="20 nats over fewer than 200 tokens"),
         pytest.param(201.0, "info", id="20 nats over more than 200 tokens are 0.1 a token"),
-        pytest.param(float("nan"), "critical", id="a length that is not known excuses nothing"),
     ],
 )
 def test_a_long_response_sums_up_to_more(length: float, severity: str) -> None:
@@ -129,3 +131,62 @@ def test_the_length_of_samples_will_do() -> None:
     samples = batch(0, [list(range(300))] * 2) + batch(5, [list(range(300))] * 2)
     run = run_of(kl_ref_response=[1.0] * 10 + [20.0] * 12, samples=samples)
     assert only("KL002", run).severity == "info"
+
+
+def weak(level: float, **columns: Any) -> str:
+    """What an alarm is worth where no other class of evidence agrees."""
+    return only("KL002", run_of(kl_ref_response=[1.0] * 10 + [level] * 12, **columns)).weak
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        pytest.param(29.9, "info", id="300 tokens at a tenth of a nat"),
+        pytest.param(30.1, "warning", id="more than that"),
+    ],
+)
+def test_without_a_length_three_hundred_tokens_are_assumed(level: float, expected: str) -> None:
+    assert weak(level) == expected
+    assert weak(level, response_length_mean=[NAN] * 22) == expected
+    assert weak(level, response_length_mean=[100.0] * 22) == "warning"
+
+
+def test_below_thirty_nats_another_class_must_agree() -> None:
+    finding = only("KL002", run_of(kl_ref_response=[1.0] * 10 + [20.0] * 12))
+    beside = only("ENT001", run_of(entropy=[2.0] * 10 + [0.2] * 12))
+    assert finding.severity == "critical"
+    assert settle([finding])[0].severity == "info"
+    assert settle([finding, beside])[0].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("total", "each", "severity", "worth"),
+    [
+        pytest.param([402.0] * 22, [2.0] * 22, "info", None, id="201 tokens"),
+        pytest.param([398.0] * 22, [2.0] * 22, "critical", "warning", id="199 tokens"),
+        pytest.param(
+            [100.0] * 22, [2.0] * 12 + [0.1] * 10, "critical", "warning", id="certain in the end"
+        ),
+        pytest.param(
+            [100.0] * 22, [0.051] * 22, "info", None, id="an entropy just above a twentieth"
+        ),
+        pytest.param(
+            [100.0] * 22, [0.049] * 22, "critical", "info", id="an entropy that measures nothing"
+        ),
+        pytest.param([-9.0] * 22, [2.0] * 22, "critical", "info", id="a negative sum is no length"),
+        pytest.param([NAN] * 22, [2.0] * 22, "critical", "info", id="a sum of NaN"),
+        pytest.param([402.0] * 22, [NAN] * 22, "critical", "info", id="an entropy of NaN"),
+    ],
+)
+def test_the_length_can_be_told_from_the_log_probability(
+    total: list[float], each: list[float], severity: str, worth: str | None
+) -> None:
+    kl = [1.0] * 10 + [20.0] * 12
+    finding = only("KL002", run_of(kl_ref_response=kl, neg_logp_response=total, entropy=each))
+    assert finding.severity == severity
+    assert worth in (None, finding.weak)
+
+
+def test_an_entropy_of_unknown_unit_tells_no_length() -> None:
+    columns = {"neg_logp_response": [402.0] * 22, "entropy_unknown": [2.0] * 22}
+    assert weak(20.0, **columns) == "info"

@@ -57,8 +57,9 @@ def test_an_evaluation_that_gets_worse_is_a_warning_since_its_lowest_loss() -> N
     [
         pytest.param([0.68, 0.66, 0.712, 0.72], WORSE[1], True, id="just more than a twentieth"),
         pytest.param([0.68, 0.66, 0.708, 0.72], WORSE[1], False, id="just less than a twentieth"),
-        pytest.param(WORSE[0], [0.60, 0.64, 0.609, 0.60], True, id="just more than 0.03 lost"),
-        pytest.param(WORSE[0], [0.60, 0.64, 0.612, 0.60], False, id="just less than 0.03 lost"),
+        pytest.param(WORSE[0], [0.60, 0.64, 0.60, 0.578], True, id="just more than 0.03 lost"),
+        pytest.param(WORSE[0], [0.60, 0.64, 0.60, 0.582], False, id="just less than 0.03 lost"),
+        pytest.param(WORSE[0], [0.50, 0.66, 0.58, 0.58], False, id="one high evaluation"),
         pytest.param(WORSE[0], [0.60, 0.64, 0.66, 0.68], False, id="a loss that rises alone"),
         pytest.param([0.68, 0.66, 0.66, 0.80], WORSE[1], False, id="the last evaluation alone"),
         pytest.param([0.68, 0.75, 0.80, 0.66], WORSE[1], False, id="a loss that came back"),
@@ -71,6 +72,20 @@ def test_loss_and_accuracy_must_both_get_worse(
     losses: list[float], accuracies: list[float], alarms: bool
 ) -> None:
     assert clear("DPO009", evaluated(losses, accuracies)) is not alarms
+
+
+@pytest.mark.parametrize(
+    ("losses", "alarms"),
+    [
+        pytest.param([0.65, 0.70, 1.10, 1.31], True, id="just more than twice the lowest"),
+        pytest.param([0.65, 0.70, 1.10, 1.29], False, id="just less than twice the lowest"),
+        pytest.param([0.40, 0.70, 1.10, 1.20], True, id="just above ln 2 and 0.4"),
+        pytest.param([0.40, 0.70, 1.08, 1.20], False, id="just below ln 2 and 0.4"),
+        pytest.param([0.65, 0.70, 0.70, 1.40], False, id="the last evaluation alone"),
+    ],
+)
+def test_a_loss_that_doubled_needs_no_accuracy_beside_it(losses: list[float], alarms: bool) -> None:
+    assert clear("DPO009", evaluated(losses, [0.60, 0.61, 0.62, 0.62])) is not alarms
 
 
 def test_a_training_loss_that_rises_too_is_no_overfitting() -> None:
@@ -108,8 +123,11 @@ def test_evaluations_are_needed() -> None:
 
 
 def test_the_limits_can_be_set() -> None:
-    calm = evaluated([0.68, 0.66, 0.68, 0.69], [0.60, 0.64, 0.62, 0.62])
+    calm = evaluated([0.68, 0.66, 0.68, 0.69], [0.60, 0.64, 0.61, 0.60])
     assert clear("DPO009", calm)
     assert only("DPO009", calm, rise=0.01, fall=0.01).severity == "warning"
     assert clear("DPO009", evaluated(*WORSE), patience=3)
+    risen = evaluated([0.65, 0.70, 1.10, 1.31], [0.60, 0.61, 0.62, 0.62])
+    assert clear("DPO009", risen, times=2.5)
+    assert clear("DPO009", risen, chance=0.5)
     assert judge("DPO009", evaluated([0.6] * 4, [0.6] * 4), gap=0.05)
