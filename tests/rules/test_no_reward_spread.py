@@ -258,6 +258,145 @@ def test_dead_groups_at_the_end_are_information_where_everything_is_earned() -> 
     assert only("GRP001", run).severity == "info"
 
 
+def test_mostly_dead_rows_are_information_where_the_reward_is_at_its_best() -> None:
+    spread = [1.0, 1.0, 1.0, 1.0, 0.5] * 4
+    reward = [1.0, 1.0, 1.0, 1.0, 0.8] * 4
+    finding = only("GRP001", run_of(frac_reward_zero_std=spread, reward_raw_mean=reward))
+    assert finding.severity == "info"
+    assert "median reward 1; everything is earned" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("before", "rows", "found"),
+    [
+        pytest.param([1.0, 0.1] * 9, 10, True, id="half of the rows before: ten are no chance"),
+        pytest.param(
+            [1.0, 1.0, 0.1] * 2 + [1.0, 0.1] * 6, 11, False, id="some more: eleven may be"
+        ),
+        pytest.param([1.0, 1.0, 0.1] * 20, 16, False, id="two thirds: sixteen may be"),
+        pytest.param([1.0, 1.0, 0.1] * 20, 17, True, id="seventeen are not"),
+    ],
+)
+def test_dead_rows_at_the_end_must_be_more_than_chance(
+    before: list[float], rows: int, found: bool
+) -> None:
+    run = run_of(frac_reward_zero_std=before + [1.0] * rows)
+    assert clear("GRP001", run) is not found
+
+
+def test_at_the_end_the_reward_of_the_end_is_told() -> None:
+    run = run_of(
+        frac_reward_zero_std=[0.1] * 20 + [1.0] * 12, reward_raw_mean=[1.0] * 20 + [0.0] * 12
+    )
+    assert "median reward 0; nothing is earned" in only("GRP001", run).message
+
+
+def test_one_mean_reward_in_every_row_is_no_signal() -> None:
+    """Without any spread that is logged, and although a gradient is."""
+    finding = only("GRP001", run_of(reward_raw_mean=[0.2] * 20, grad_norm=[0.1, 0.2] * 10))
+    assert finding.severity == "warning"
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step, finding.onset.high) == (1, 1, 1)
+    assert logged(finding.evidence[0], "reward_raw_mean", "reward")
+    assert "no reward spread from batch to batch in 20 of 20 logged rows" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("reward", "found"),
+    [
+        pytest.param([0.2] * 18 + [0.1, 0.3], True, id="in nine rows of ten"),
+        pytest.param([0.2] * 17 + [0.1, 0.25, 0.3], False, id="in fewer"),
+        pytest.param([0.2] * 10, True, id="in ten rows"),
+        pytest.param([0.2] * 9, False, id="in nine rows"),
+        pytest.param([0.1] * 37 + [0.9, 0.9, 0.9], False, id="that rises in the end"),
+    ],
+)
+def test_nine_rows_of_ten_earn_the_same(reward: list[float], found: bool) -> None:
+    assert skipped("GRP001", run_of(reward_raw_mean=reward)) is not found
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        pytest.param({"reward_std": [0.0] * 20}, True, id="a spread of zero over the batch"),
+        pytest.param({"reward_std": [1e-7] * 20}, True, id="a spread that is rounding"),
+        pytest.param({"reward_std": [0.3] * 20}, False, id="ranks: the batch has a spread"),
+        pytest.param({"reward_std": [NAN] * 20}, True, id="a spread of NaN"),
+        pytest.param({"reward_component_std": [0.3] * 20}, False, id="a part has a spread"),
+        pytest.param({"reward_component_mean[a]": [0.2] * 20}, True, id="its parts stay, too"),
+        pytest.param({"reward_component_mean[a]": [0.1, 0.2] * 10}, False, id="a part moves"),
+        pytest.param({"success_rate": [0.1, 0.2] * 10}, False, id="the share of solved moves"),
+        pytest.param(
+            {"reward_min": [0.2] * 20, "reward_max": [0.2] * 20}, True, id="lowest and highest"
+        ),
+        pytest.param(
+            {"reward_min": [0.0] * 20, "reward_max": [1.0] * 20}, False, id="with room between"
+        ),
+    ],
+)
+def test_what_else_is_logged_may_show_a_spread(
+    columns: dict[str, list[float]], found: bool
+) -> None:
+    assert skipped("GRP001", log_of(columns, reward_raw_mean=[0.2] * 20)) is not found
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        pytest.param(
+            {"grad_norm": [0.1] * 20, "response_length_mean": [9.0] * 20}, True, id="both"
+        ),
+        pytest.param(
+            {"reward_std": [0.0] * 20, "response_length_mean": [9.0] * 20}, True, id="std"
+        ),
+        pytest.param(
+            {"grad_norm": [0.1] * 20}, False, id="nothing shows that answers were sampled"
+        ),
+        pytest.param({"response_length_mean": [9.0] * 20}, False, id="nothing shows training"),
+        pytest.param(
+            {
+                "grad_norm": [0.1] * 20,
+                "response_length_mean": [9.0] * 20,
+                "reward_component_mean[a]": [0.1, 0.2] * 10,
+            },
+            False,
+            id="a part that moves makes the zeros a placeholder",
+        ),
+    ],
+)
+def test_a_reward_of_zeros_may_be_a_placeholder(
+    columns: dict[str, list[float]], found: bool
+) -> None:
+    run = log_of(columns, reward_raw_mean=[0.0] * 20)
+    assert skipped("GRP001", run) is not found
+    if found:
+        assert "nothing is earned" in only("GRP001", run).message
+
+
+@pytest.mark.parametrize(
+    ("reward", "severity"),
+    [
+        pytest.param([1.0] * 20, "info", id="all of a 0/1 reward"),
+        pytest.param([0.7] * 19 + [0.5], "info", id="the highest that was ever earned"),
+        pytest.param([0.7] * 19 + [0.9], "warning", id="not the highest"),
+        pytest.param([0.0] * 19 + [-1.0], "info", id="no penalty any more"),
+        pytest.param([-1.0] * 19 + [-2.0], "warning", id="a penalty in most rows"),
+        pytest.param([2.0] * 20, "warning", id="nobody knows whether that is all"),
+    ],
+)
+def test_one_mean_reward_may_be_a_solved_task(reward: list[float], severity: str) -> None:
+    assert only("GRP001", run_of(reward_raw_mean=reward)).severity == severity
+
+
+def test_a_run_that_learns_from_pairs_has_no_groups() -> None:
+    assert skipped("GRP001", run_of(reward_raw_mean=[0.2] * 20, algorithm="DPO"))
+
+
+def test_a_spread_that_is_no_longer_logged_was_not_looked_at() -> None:
+    spread = [0.1] * 20 + [None] * 20
+    assert skipped("GRP001", run_of(frac_reward_zero_std=spread, reward_raw_mean=[0.2, 0.3] * 20))
+
+
 def test_the_spread_over_the_batch_is_never_judged() -> None:
     assert skipped("GRP001", run_of(reward_std=[0.0] * 20))
     assert skipped("GRP001", run_of(reward_component_std=[0.0] * 20))
@@ -275,6 +414,10 @@ def test_the_limits_can_be_set() -> None:
     assert only("GRP001", run, share=0.7, patience=8).severity == "warning"
     assert only("GRP001", run, share=0.7, throughout=0.4).severity == "critical"
     assert judge("GRP001", run_of(reward_group_std=[1e-3] * 9), float_noise=1e-2)
+    tail = run_of(frac_reward_zero_std=[1.0, 0.1] * 10 + [1.0] * 12)
+    assert only("GRP001", tail).severity == "warning"
+    assert clear("GRP001", tail, chance=1e-9)
+    assert judge("GRP001", run_of(reward_raw_mean=[0.2] * 16 + [0.1, 0.3] * 2), same=0.8)
     short = run_of(frac_reward_zero_std=[1.0] * 5)
     assert only("GRP001", short, few=6).severity == "warning"
     mostly = run_of(frac_reward_zero_std=[1.0, 0.5] * 20, reward_raw_mean=[0.0] * 40)
