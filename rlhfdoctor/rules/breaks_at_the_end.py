@@ -21,7 +21,7 @@ class Limits:
     longest: int = 4  # logged rows at the end; from five on the other rules alarm
     before: int = 6  # logged rows before those, since the last resume
     lost: float = 0.5  # of the size of the reward's median before
-    noises: float = 3.0  # standard deviations of the reward's row-to-row noise below that median
+    noises: float = 2.0  # standard deviations of the reward's row-to-row noise below that median
     low: float = 0.3  # of the entropy's median before
     high: float = 2.0  # times the median before: entropy, response length
     short: float = 0.25  # of the response length's median before
@@ -107,7 +107,7 @@ def breaks_at_the_end(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     size. A curriculum, a new stage or a switch of the data moves the reward or the length of the
     answers at once, and may move both; so length beside the reward or the entropy is a warning,
     and any other pair a collapse. A KL or an entropy of unknown unit is told by its ratio to its
-    own past, and needs a witness whose unit is known. [H]
+    own past; where no witness has a known unit it is a warning. [H]
 
     Remedy: go back to the last checkpoint before these rows; read the responses of the last row;
     lower the learning rate, and look at the batch of the first of them. If the data changed there
@@ -129,23 +129,23 @@ def breaks_at_the_end(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         one for quantity, item in found if (one := _broken(quantity, item, limits)) is not None
     ]
     signals = {one.quantity.signal for one in broken}
-    if len(signals) < 2 or all(one.item.column.unit == "unknown" for one in broken):
+    if len(signals) < 2:
         return
     earliest = min(broken, key=lambda one: one.steps[0])
     if max(one.steps[0] for one in broken) > min(one.steps[-1] for one in broken):
         return
-    data = len(signals) == 2 and "length" in signals and "kl" not in signals
-    severity: Severity = "warning" if data else "critical"
+    doubt = _doubt(broken, signals)
+    severity: Severity = "warning" if doubt else "critical"
     yield Finding(
         severity,
         tuple(_evidence(run, one) for one in broken),
         {
             "rows": len(earliest.steps),
             "changes": ", ".join(one.words for one in broken),
-            "meaning": "; other data could do so too" if data else "",
+            "meaning": doubt,
         },
         onset=Onset(earliest.steps[0], earliest.after + 1, earliest.steps[0]),
-        alone=not data,
+        alone=not doubt,
     )
 
 
@@ -200,6 +200,14 @@ def _broken(quantity: _Quantity, item: Track, limits: Limits) -> _Broken | None:
                 item.steps[-rows:],
             )
     return None
+
+
+def _doubt(broken: Sequence[_Broken], signals: set[str]) -> str:
+    """Say why it may be no collapse; nothing where it must be one."""
+    if all(one.item.column.unit == "unknown" for one in broken):
+        return "; the units are unknown"
+    data = len(signals) == 2 and "length" in signals and "kl" not in signals
+    return "; other data could do so too" if data else ""
 
 
 def _evidence(run: Run, one: _Broken) -> Evidence:

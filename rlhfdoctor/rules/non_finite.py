@@ -19,6 +19,7 @@ class Limits:
 
     patience: int = 5  # last logged rows of the metric; fewer where the log is shorter
     few: int = 3  # rows not finite that last where they are most of the log and its end
+    agreed: int = 2  # last logged rows in which the loss and another core metric broke for good
     jump: float = 10.0  # |loss| of the row before, over its median until then: divergence
     large: float = 10.0  # |loss| of the row before that is a divergence (DSE 444: 30.9, then inf)
 
@@ -42,6 +43,11 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     loss alone labels that are all masked (swift 3276), a spread that is NaN from the start a group
     of one (R1-V 69). A loss ten times its normal in the row before is a divergence (DSE 444).
 
+    A run that breaks is stopped at once, so that its log may end with a row or a few of it. A loss
+    that is not finite in its last rows, together with the gradient norm or another metric of the
+    core, and that was never finite in between, is the end of the run from ``agreed`` rows on; one
+    such row is a warning, and so are as many of a loss that breaks alone.
+
     Loss, gradient norm, reward, entropy, margins and log-probabilities that are not finite to the
     end are the end of the run. Where the gradient norm beside them stays finite and above 0 they
     are a warning: weights that are not finite have no such gradient, so what broke is a batch or a
@@ -56,7 +62,8 @@ def non_finite(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: go back to the last checkpoint whose weights and optimizer state are finite, before the
     first anomaly; change precision or learning rate first; never resume with the same settings.
     """
-    broken = sorted(found for name in run.columns if (found := _broken(run, name, limits)))
+    found = sorted(one for name in run.columns if (one := _broken(run, name, limits)))
+    broken = _agreed(run, found, limits)
     if not broken:
         return
     graded = [(_severity(run, item), item) for item in broken]
@@ -102,7 +109,9 @@ class _Broken(NamedTuple):
     """A metric that was not finite: since when, in how many rows, and when it came back.
 
     alive: the gradient norm beside it is finite and above 0. ever: it was finite in some row.
-    short: no more than ``few`` and the half of a short log say that it lasts.
+    short: no more than ``few`` and the half of a short log, or what broke with it, say that it
+    lasts. last: the last step where it was not finite. ends: it was never finite after the first.
+    at_most: the gravest that it may be.
     """
 
     step: int
@@ -114,6 +123,9 @@ class _Broken(NamedTuple):
     alive: bool
     ever: bool
     short: bool
+    last: int
+    ends: bool
+    at_most: Severity = "critical"
 
 
 def _broken(run: Run, name: str, limits: Limits) -> _Broken | None:
@@ -139,7 +151,59 @@ def _broken(run: Run, name: str, limits: Limits) -> _Broken | None:
     ever = bad.height < values.height
     alive = _alive(run, bad["step"])
     return _Broken(
-        step, name, value, bad.height, lasts, back, alive, ever, short and not (tail or most)
+        step,
+        name,
+        value,
+        bad.height,
+        lasts,
+        back,
+        alive,
+        ever,
+        short and not (tail or most),
+        int(bad["step"][-1]),
+        bad.height == since.height,
+    )
+
+
+def _agreed(run: Run, broken: Sequence[_Broken], limits: Limits) -> list[_Broken]:
+    """Let what broke together with the loss at the end of the log last, however few its rows."""
+    core = [item for item in broken if item.ends and _ends_a_run(run, item)]
+    losses = [item for item in core if item.name in _LOSSES]
+    others = [item for item in core if item.name not in _LOSSES]
+    believed: dict[str, Severity] = {}
+    for item in core:
+        rows = max(
+            (
+                min(item.rows, other.rows)
+                for other in (others if item in losses else losses)
+                if other.step <= item.last and item.step <= other.last
+            ),
+            default=0,
+        )
+        if rows >= limits.agreed:
+            believed[item.name] = "critical"
+        elif (rows and not item.alive) or (item in losses and item.rows >= limits.agreed):
+            believed[item.name] = "warning"
+    return [
+        item._replace(lasts=True, short=True, at_most=believed[item.name])
+        if item.name in believed and not item.lasts
+        else item
+        for item in broken
+    ]
+
+
+_LOSSES = ("loss_total", "policy_loss")
+"""What is minimised; a trainer logs one of them or both."""
+
+
+def _ends_a_run(run: Run, item: _Broken) -> bool:
+    """Say whether it can end a run that it is not finite: no measurement, no batch of one label."""
+    metric = metric_of(item.name)
+    return (
+        (item.name in _LOSSES or (metric is not None and metric.core))
+        and not item.name.startswith(("eval_", "kl_"))
+        and not _of_one_class(run, item.name)
+        and not (item.alive and _unpaired(run))
     )
 
 
@@ -152,6 +216,10 @@ def _alive(run: Run, steps: pl.Series) -> bool:
 
 
 def _severity(run: Run, item: _Broken) -> Severity:
+    return max(_grade(run, item), item.at_most, key=_ORDER.index)
+
+
+def _grade(run: Run, item: _Broken) -> Severity:
     metric = metric_of(item.name)
     if not item.lasts or metric is None or not metric.core or _of_one_class(run, item.name):
         return "info"

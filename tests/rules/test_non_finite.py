@@ -13,7 +13,8 @@ GOOD = [1.0] * 10
 @pytest.mark.parametrize(
     ("rows_broken", "severity"),
     [
-        pytest.param(4, "info", id="four rows at the end may still come back"),
+        pytest.param(1, "info", id="one row at the end may be a batch"),
+        pytest.param(4, "warning", id="four rows at the end may still come back"),
         pytest.param(5, "critical", id="five rows at the end are the end of the run"),
     ],
 )
@@ -265,8 +266,8 @@ def test_what_was_never_finite_without_a_gradient_is_the_end() -> None:
     [
         pytest.param([1.0, NAN, NAN, NAN, NAN], "critical", id="four of five rows to the end"),
         pytest.param([1.0, 1.0, NAN, NAN, NAN], "critical", id="three of five rows to the end"),
-        pytest.param([1.0, 1.0, 1.0, NAN, NAN, NAN], "info", id="no more than half of the log"),
-        pytest.param([1.0, NAN, NAN], "info", id="two rows only"),
+        pytest.param([1.0, 1.0, 1.0, NAN, NAN, NAN], "warning", id="no more than half of the log"),
+        pytest.param([1.0, NAN, NAN], "warning", id="two rows only"),
         pytest.param([NAN, NAN, NAN, NAN, 1.0, 1.0], "info", id="most of the log, not its end"),
     ],
 )
@@ -274,6 +275,107 @@ def test_in_a_short_log_three_rows_that_are_most_of_it_are_lasting(
     losses: list[float], severity: str
 ) -> None:
     assert only("NUM001", run_of(loss_total=losses)).severity == severity
+
+
+@pytest.mark.parametrize("loss", ["loss_total", "policy_loss"])
+@pytest.mark.parametrize(
+    ("column", "rows", "severity"),
+    [
+        pytest.param("grad_norm", 1, "warning", id="the gradient norm in one row"),
+        pytest.param("grad_norm", 2, "critical", id="the gradient norm in two rows"),
+        pytest.param("grad_norm", 4, "critical", id="the gradient norm in four rows"),
+        pytest.param("entropy", 2, "critical", id="the entropy"),
+        pytest.param("reward_raw_mean", 2, "critical", id="the reward"),
+        pytest.param("dpo_margin", 2, "critical", id="the margins"),
+        pytest.param("logp_chosen", 2, "critical", id="a log-probability"),
+    ],
+)
+def test_a_loss_that_breaks_last_with_another_of_the_core_is_the_end(
+    loss: str, column: str, rows: int, severity: str
+) -> None:
+    late = GOOD + [NAN] * rows
+    finding = only("NUM001", log_of({loss: late, column: late}))
+    assert finding.severity == severity
+    assert finding.alone is (severity == "critical")
+    assert finding.onset is not None
+    assert finding.onset.step == 11
+    assert finding.recovered_at is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "severity"),
+    [
+        pytest.param({"grad_norm": GOOD + [NAN] * 4}, "info", id="a gradient norm alone"),
+        pytest.param({"reward_raw_mean": GOOD + [NAN] * 4}, "info", id="a reward alone"),
+        pytest.param({"loss_total": [*GOOD, NAN]}, "info", id="a loss in one row"),
+        pytest.param({"loss_total": GOOD + [NAN] * 2}, "warning", id="a loss in two rows"),
+        pytest.param(
+            {"grad_norm": GOOD + [NAN] * 4, "entropy": GOOD + [NAN] * 4},
+            "info",
+            id="others without the loss",
+        ),
+        pytest.param(
+            {"loss_total": [*GOOD, NAN], "kl_ref_token": [*GOOD, NAN]},
+            "info",
+            id="a KL is a measurement",
+        ),
+        pytest.param(
+            {"loss_total": [*GOOD, NAN], "eval_loss_total": [*GOOD, NAN]},
+            "info",
+            id="an evaluation too",
+        ),
+        pytest.param(
+            {"loss_total": [*GOOD, NAN], "clip_frac": [*GOOD, NAN]},
+            "info",
+            id="what is not of the core",
+        ),
+        pytest.param(
+            {"loss_total": [NAN, *GOOD, NAN], "grad_norm": [NAN, *GOOD, NAN]},
+            "info",
+            id="finite in between",
+        ),
+        pytest.param(
+            {"loss_total": [*GOOD, NAN, NAN, 1.0], "grad_norm": [*GOOD, NAN, NAN, 1.0]},
+            "info",
+            id="values that came back",
+        ),
+        pytest.param(
+            {"loss_total": GOOD + [None] * 2 + [NAN], "entropy": [*GOOD, NAN, NAN, None]},
+            "info",
+            id="one before the other",
+        ),
+        pytest.param(
+            {"loss_total": [*GOOD, 1.0, NAN], "grad_norm": [*GOOD, NAN, NAN]},
+            "warning",
+            id="together in one row",
+        ),
+        pytest.param(
+            {"loss_total": [*GOOD, NAN], "entropy": [*GOOD, NAN], "grad_norm": [1.0] * 11},
+            "info",
+            id="one batch beside a finite gradient",
+        ),
+        pytest.param(
+            {
+                "loss_total": GOOD + [NAN] * 3,
+                "entropy": GOOD + [NAN] * 3,
+                "grad_norm": [1.0] * 13,
+            },
+            "warning",
+            id="three batches beside a finite gradient",
+        ),
+    ],
+)
+def test_less_than_that_in_the_last_rows_is_not(
+    columns: dict[str, list[float | None]], severity: str
+) -> None:
+    assert only("NUM001", log_of(columns)).severity == severity
+
+
+def test_the_last_batches_of_one_label_are_information() -> None:
+    late = GOOD + [NAN] * 3
+    columns: dict[str, Any] = {"loss_total": late, "dpo_accuracy": late}
+    run = log_of(columns, algorithm="KTO", grad_norm=[1.0] * 13)
+    assert only("NUM001", run).severity == "info"
 
 
 KTO: dict[str, Any] = {
@@ -423,7 +525,9 @@ def test_the_limits_can_be_set() -> None:
     assert judge("NUM001", run)
     assert only("NUM001", run, patience=3).severity == "critical"
     assert only("NUM001", run_of(loss_total=[1.0, NAN, NAN]), few=2).severity == "critical"
-    assert only("NUM001", run_of(loss_total=[1.0, *[NAN] * 3]), few=4).severity == "info"
+    assert only("NUM001", run_of(loss_total=[1.0, *[NAN] * 3]), few=4).severity == "warning"
+    both = run_of(loss_total=GOOD + [NAN] * 2, grad_norm=GOOD + [NAN] * 2)
+    assert only("NUM001", both, agreed=3).severity == "warning"
     run = run_of(loss_total=[1.0] * 5 + [5.0, INF])
     assert "divergence" not in only("NUM001", run).message
     assert "divergence" in only("NUM001", run, jump=4.0, large=4.0).message
