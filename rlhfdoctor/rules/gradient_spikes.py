@@ -24,12 +24,10 @@ class Limits:
     times: float = 10.0  # times the usual norm
     size: float = 1.0  # L2 norm; a smaller one is below the usual clipping bound
     share: float = 0.1  # share of the rows with a gradient from which spikes are no accident
-    token: float = (
-        1.0  # nats per token, or of unknown unit, of KL: beyond it leaps may be the cause
-    )
-    response: float = 10.0  # nats per response of KL, likewise
-    low: float = 0.2  # of the start, of entropy, likewise below
-    high: float = 2.0  # times the start, of entropy, likewise above
+    token: float = 1.0  # nats of KL per token, or of unknown unit, below which a run goes well
+    response: float = 10.0  # nats of KL per response, likewise
+    low: float = 0.2  # of the start, of entropy, above which a run goes well
+    high: float = 2.0  # times the start, of entropy, below which a run goes well
     rows: int = 5  # logged rows of the start and of a rise that lasts; fewest repeated spikes
 
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.builders import Values, clear, judge, only, run_of, skipped
@@ -78,7 +80,7 @@ UP = [index / 60 for index in range(60)]
     ],
 )
 def test_leaps_are_information_while_the_run_goes_well(
-    columns: dict[str, Values], expected: str
+    columns: dict[str, Any], expected: str
 ) -> None:
     assert only("OPT001", run_of(grad_norm=LEAPS * 6, **columns)).severity == expected
 
@@ -99,7 +101,7 @@ def test_leaps_beside_a_policy_that_moved_away_are_a_warning(
     column: str, start: float, inside: float, outside: float
 ) -> None:
     for level, expected in ((inside, "info"), (outside, "warning")):
-        columns: dict[str, Values] = {column: [start] * 30 + [level] * 30}
+        columns: dict[str, Any] = {column: [start] * 30 + [level] * 30}
         run = run_of(grad_norm=LEAPS * 6, reward_raw_mean=UP, **columns)
         assert only("OPT001", run).severity == expected
 
