@@ -17,6 +17,7 @@ class Limits:
     """How far is too far."""
 
     fall: float = 0.5  # of the start's magnitude
+    least: float = 20.0  # nats per response besides, where sums are logged
     nats: float = 1.0  # nats per token besides, where token means are logged
     patience: int = 5  # consecutive logged rows
     rows: int = 8  # logged rows of training; of evaluations two are enough
@@ -39,7 +40,9 @@ def chosen_logprob_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     displacement, or a learning rate ten times too high (DPO 36: 4.6e-4; LLaMA-Factory 7734: 1e-4).
     Where beta is in the configuration, each row's own start is known, logps / chosen minus
     rewards / chosen over beta: the same answers under the reference. Otherwise the start is the
-    median of the first rows. Where only token means are logged (ORPO, SimPO) the fall must be a
+    median of the first rows. Answers of a few words begin at 25 nats and lose half of that while a
+    sound margin grows, so the fall must be 20 nats as well: two of the reward at the usual beta of
+    0.1. Where only token means are logged (ORPO, SimPO) the fall must be a
     whole nat a token as well: policies that sampled their own answers begin at 0.3, and SimPO lets
     them fall. Where training logs neither, evaluations are asked: the same answers each time, so
     two tell. [H]
@@ -58,7 +61,7 @@ def chosen_logprob_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if start >= 0.0:
         yield Skip("", (f"{metric}: not negative at the start, so no log-probability",))
         return
-    least = limits.nats if metric == "logp_chosen_token" else 0.0
+    least = limits.nats if metric == "logp_chosen_token" else limits.least
     yield from alarms(
         run,
         logp,
@@ -75,7 +78,7 @@ def _in_evaluation(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if len(logp) < 2 or start >= 0.0:
         yield Skip("", ("two evaluations of a log-probability",))
         return
-    floor = start - limits.fall * abs(start)
+    floor = start - max(limits.fall * abs(start), limits.least)
     first = standing_from([value < floor for value in logp.values])
     if first is None:
         return

@@ -40,7 +40,8 @@ def dpo_stuck(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     rows are 0 by design (its learning rate begins at 0), and in half precision a warm-up's tiny
     steps may change nothing at first: fewer than ten rows are a warning, and only where the last
     three had a learning rate above 0 that no longer rose. A slow start that lasts for twenty rows
-    and half of the planned steps is information: the run is sound and has hardly learnt anything yet. [H]
+    and half of the planned steps is information: the run is sound and has hardly learnt anything
+    yet. [H]
 
     Remedy: count the parameters that require a gradient; check that the reference is a model of its
     own; restart after the fix.

@@ -6,9 +6,10 @@ from statistics import median, quantiles
 
 import polars as pl
 
-from rlhfdoctor.measures import metric_evidence, track
+from rlhfdoctor.measures import logged, metric_evidence, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
+from rlhfdoctor.rules._reward import rises
 from rlhfdoctor.rules._sustained import appeared, without_zeros
 from rlhfdoctor.series import end_level, onset, start_level
 
@@ -23,6 +24,10 @@ class Limits:
     times: float = 10.0  # times the usual norm
     size: float = 1.0  # L2 norm; a smaller one is below the usual clipping bound
     share: float = 0.1  # share of the rows with a gradient from which spikes are no accident
+    token: float = 1.0  # nats of KL per token, or of unknown unit, below which a run goes well
+    response: float = 10.0  # nats of KL per response, likewise
+    low: float = 0.2  # of the start, of entropy, above which a run goes well
+    high: float = 2.0  # times the start, of entropy, below which a run goes well
     rows: int = 5  # logged rows of the start and of a rise that lasts; fewest repeated spikes
 
 
@@ -44,7 +49,9 @@ def gradient_spikes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     with a maximum of 0.5 is no broken clip). Rows of exactly 0 are batches without any signal and
     do not enter what is usual. Single spikes are met in sound runs and are information. Spikes in
     a tenth of the rows, and a rise that stands at the end (above the start and above the median of
-    the first half), are not. [H]
+    the first half), are not; but spikes that clipping takes care of are information too, which
+    shows where the run goes well meanwhile: the reward (of preferences the accuracy or the margin)
+    rises, and KL and entropy, where logged, end within reach of their start. [H]
 
     Remedy: read the batches of the spikes; lower the learning rate, lengthen the warm-up, clip the
     gradient harder; go back to a checkpoint before the rise.
@@ -81,7 +88,7 @@ def gradient_spikes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     if len(high) >= max(limits.rows, limits.share * len(values)):
         peak = max(values)
         yield Finding(
-            "warning",
+            "info" if _goes_well(run, limits) else "warning",
             (metric_evidence(run, norm, high[0], high[-1], peak, limit_high=bar),),
             {
                 "what": "keeps leaping to",
@@ -124,3 +131,27 @@ def gradient_spikes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             onset=appeared(norm.steps, spikes[0]),
             recovered_at=norm.steps[after] if after <= last else None,
         )
+
+
+def _goes_well(run: Run, limits: Limits) -> bool:
+    """Say whether the run earns more and more while neither its KL nor its entropy is far."""
+    gains = [
+        track(run, name).values
+        for name in ("reward_raw_mean", "dpo_accuracy", "dpo_margin")
+        if logged(run, name)
+    ]
+    if not any(map(rises, gains)):
+        return False
+    far = {
+        "kl_ref_token": limits.token,
+        "kl_unknown": limits.token,
+        "kl_ref_response": limits.response,
+    }
+    near = all(end_level(track(run, name).values) <= far[name] for name in far if logged(run, name))
+    calm = all(
+        limits.low * start_level(values) <= end_level(values) <= limits.high * start_level(values)
+        for name in ("entropy", "entropy_unknown")
+        if logged(run, name)
+        for values in (track(run, name).values,)
+    )
+    return near and calm

@@ -21,6 +21,18 @@ def test_a_fall_of_half_the_magnitude(level: float, alarms: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("level", "alarms"),
+    [
+        pytest.param(-44.9, False, id="more than half of the start, less than 20 nats"),
+        pytest.param(-45.1, True, id="more than 20 nats as well"),
+    ],
+)
+def test_short_answers_must_lose_twenty_nats(level: float, alarms: bool) -> None:
+    assert clear("DPO001", run_of(logp_chosen=[-25.0] * 10 + [level] * 6)) is not alarms
+    assert clear("DPO001", run_of(eval_logp_chosen=[-25.0, level])) is not alarms
+
+
+@pytest.mark.parametrize(
     ("rows_below", "alarms"),
     [
         pytest.param(4, False, id="four rows below the floor are patience"),
@@ -202,6 +214,9 @@ def test_the_limits_can_be_set() -> None:
     assert clear("DPO001", run, fall=0.2, patience=7)
     assert skipped("DPO001", run_of(logp_chosen=[-100.0] * 5))
     assert clear("DPO001", run_of(logp_chosen=[-100.0] * 5), rows=5)
+    short = run_of(logp_chosen=[-25.0] * 10 + [-40.0] * 6)
+    assert clear("DPO001", short)
+    assert judge("DPO001", short, least=10.0)
     token = run_of(logp_chosen_token=[-0.3] * 10 + [-1.0] * 6)
     assert clear("DPO001", token)
     assert judge("DPO001", token, nats=0.5)

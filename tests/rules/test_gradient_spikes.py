@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.builders import Values, clear, judge, only, run_of, skipped
@@ -60,6 +62,53 @@ def test_leaps_in_a_tenth_of_the_rows_are_no_accident(calm: int, expected: list[
     early, late = (calm - 9) // 2, calm - 9 - (calm - 9) // 2
     norms = [0.5] * early + leaps + [0.5] * late
     assert severities([*norms, 50.0, 0.5] if calm == 89 else norms) == expected
+
+
+UP = [index / 60 for index in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        pytest.param({}, "warning", id="nothing that could go well"),
+        pytest.param({"reward_raw_mean": UP}, "info", id="a reward that rises"),
+        pytest.param({"reward_raw_mean": UP[::-1]}, "warning", id="a reward that falls"),
+        pytest.param({"reward_raw_mean": [0.4, 0.6] * 30}, "warning", id="a reward that stays"),
+        pytest.param({"reward_raw_mean": [NAN] * 60}, "warning", id="a reward of NaN"),
+        pytest.param({"dpo_accuracy": UP}, "info", id="an accuracy that rises"),
+        pytest.param({"dpo_margin": UP}, "info", id="a margin that rises"),
+    ],
+)
+def test_leaps_are_information_while_the_run_goes_well(
+    columns: dict[str, Any], expected: str
+) -> None:
+    assert only("OPT001", run_of(grad_norm=LEAPS * 6, **columns)).severity == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "start", "inside", "outside"),
+    [
+        pytest.param("kl_ref_token", 0.0, 0.99, 1.01, id="a KL above 1 a token"),
+        pytest.param("kl_unknown", 0.0, 0.99, 1.01, id="a KL above 1 of unknown unit"),
+        pytest.param("kl_ref_response", 0.0, 9.9, 10.1, id="a KL above 10 a response"),
+        pytest.param("entropy", 1.0, 0.21, 0.19, id="a fifth of the entropy"),
+        pytest.param("entropy", 1.0, 1.99, 2.01, id="twice the entropy"),
+        pytest.param("entropy_unknown", 50.0, 99.0, 101.0, id="twice an entropy of any unit"),
+        pytest.param("entropy", 1.0, NAN, 2.01, id="NaN is not far"),
+    ],
+)
+def test_leaps_beside_a_policy_that_moved_away_are_a_warning(
+    column: str, start: float, inside: float, outside: float
+) -> None:
+    for level, expected in ((inside, "info"), (outside, "warning")):
+        columns: dict[str, Any] = {column: [start] * 30 + [level] * 30}
+        run = run_of(grad_norm=LEAPS * 6, reward_raw_mean=UP, **columns)
+        assert only("OPT001", run).severity == expected
+
+
+def test_a_rise_that_stays_is_a_warning_whatever_the_reward() -> None:
+    run = run_of(grad_norm=[0.5] * 50 + [50.0] * 10, reward_raw_mean=UP)
+    assert only("OPT001", run).severity == "warning"
 
 
 def test_four_leaps_are_few_even_in_a_short_log() -> None:
