@@ -635,6 +635,17 @@ TREE: tuple[Ask, ...] = (
         ),
     ),
     Ask(
+        "G9",
+        "Did it break in the last rows of the log?",
+        ("RWD011",),
+        yes=Ends(
+            "a collapse that the log ends in",
+            "possible",
+            "go back to before it, lower the learning rate and log every step: few rows do not tell why",
+            rivals=(_DIVERGED, _MISMATCH, _LOOPS),
+        ),
+    ),
+    Ask(
         "H",
         "Does preference training push the chosen answers down?",
         ("DPO001", "DPO002", "DPO003", "DPO004", "DPO012"),
