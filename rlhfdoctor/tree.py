@@ -641,7 +641,7 @@ TREE: tuple[Ask, ...] = (
         yes=Ends(
             "a collapse that the log ends in",
             "possible",
-            "go back to before it, lower the learning rate and log every step: few rows do not tell why",
+            "go back to before it, lower the learning rate, log every step: few rows tell no more",
             rivals=(_DIVERGED, _MISMATCH, _LOOPS),
         ),
     ),
