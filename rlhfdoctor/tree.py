@@ -640,9 +640,18 @@ TREE: tuple[Ask, ...] = (
         ("RWD011",),
         yes=Ends(
             "a collapse that the log ends in",
-            "possible",
-            "go back to before it, lower the learning rate, log every step: few rows tell no more",
-            rivals=(_DIVERGED, _MISMATCH, _LOOPS),
+            "probable",
+            "go back to before it; read the answers of the last row and the batch of the first; "
+            "lower the learning rate",
+            caveat="the log ends two to four rows after it began",
+            rivals=(
+                _DIVERGED,
+                Or(
+                    "a switch of the data",
+                    "look whether the prompts changed at that step; let it run five rows more",
+                ),
+                _MISMATCH,
+            ),
         ),
     ),
     Ask(
