@@ -19,7 +19,7 @@ from rlhfdoctor.rules._heldout import name_of
 from rlhfdoctor.rules._reward import most_common, reward_of, rises, stuck
 from rlhfdoctor.series import end_level, start_level, stretches
 
-HARD = "nothing is earned: too hard, or the parser or the template is wrong"
+HARD = "the reward stays at its least: too hard, or the parser or the template is wrong"
 EASY = "everything is earned: the prompts are solved"
 BETWEEN = "neither solved nor hopeless: the answers of a group are all alike"
 UNKNOWN = "whether too hard or too easy is not to be told from it"

@@ -198,7 +198,7 @@ def test_a_run_that_earns_nothing_may_be_dead_in_most_rows(
         assert finding.onset is not None
         assert finding.onset.step == 1
         assert f"{dead} of {rows} logged rows" in finding.message
-        assert "nothing is earned" in finding.message
+        assert "the reward stays at its least" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -222,15 +222,19 @@ def test_rows_that_die_late_are_no_run_that_was_dead_throughout() -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        pytest.param({"reward_raw_mean": [0.0] * 20}, "nothing is earned", id="never a reward"),
-        pytest.param({"reward_raw_mean": [-1.0] * 20}, "nothing is earned", id="a failing reward"),
+        pytest.param(
+            {"reward_raw_mean": [0.0] * 20}, "the reward stays at its least", id="never a reward"
+        ),
+        pytest.param(
+            {"reward_raw_mean": [-1.0] * 20}, "the reward stays at its least", id="a failing reward"
+        ),
         pytest.param(
             {"reward_raw_mean": [-1.0] * 9 + [0.0] * 11}, "everything", id="the penalty is gone"
         ),
         pytest.param({"reward_raw_mean": [3.0] * 20}, "not to be told", id="one reward"),
         pytest.param(
             {"reward_raw_mean": [0.1] * 20, "reward_max": [1.0] * 20, "reward_min": [0.0] * 20},
-            "nothing is earned",
+            "the reward stays at its least",
             id="near the lowest reward that was logged",
         ),
         pytest.param(
@@ -288,7 +292,7 @@ def test_at_the_end_the_reward_of_the_end_is_told() -> None:
     run = run_of(
         frac_reward_zero_std=[0.1] * 20 + [1.0] * 12, reward_raw_mean=[1.0] * 20 + [0.0] * 12
     )
-    assert "median reward 0; nothing is earned" in only("GRP001", run).message
+    assert "median reward 0; the reward stays at its least" in only("GRP001", run).message
 
 
 def test_one_mean_reward_in_every_row_is_no_signal() -> None:
@@ -370,7 +374,7 @@ def test_a_reward_of_zeros_may_be_a_placeholder(
     run = log_of(columns, reward_raw_mean=[0.0] * 20)
     assert skipped("GRP001", run) is not found
     if found:
-        assert "nothing is earned" in only("GRP001", run).message
+        assert "the reward stays at its least" in only("GRP001", run).message
 
 
 @pytest.mark.parametrize(
