@@ -498,7 +498,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G1",
         "Is the policy too far from the reference?",
-        ("KL002", "KL003", "KL005", "KL006", "PPL002"),
+        ("KL002", "KL003", "KL005", "KL006", "KL012", "PPL002"),
         yes=Ask(
             "G1a",
             "Did the reference itself move?",
