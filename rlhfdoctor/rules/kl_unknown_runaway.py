@@ -16,9 +16,7 @@ class Limits:
     """How far it must have run from its own first quarter."""
 
     growth: float = 30.0  # times the median of the run's first quarter; a straight line makes 8
-    least: float = (
-        1.0  # in whichever unit; a KL below it is near per response and not far per token
-    )
+    least: float = 1.0  # in whichever unit: below it near per response, not yet far per token
     patience: int = 5  # consecutive logged rows
 
 
