@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import fmean
+from typing import NamedTuple
 
 import polars as pl
 
@@ -28,8 +29,9 @@ def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | No
     gpus = run.number("gpus")
     begins = onset.step if onset else last
     after = max(last - begins, 0)
-    hours = _hours(run, begins, last) if onset else None
-    before = _hours(run, first, begins)
+    clock = _clock(run)
+    hours = _hours(clock, begins, last) if onset else None
+    before = _hours(clock, first, begins)
     lost = None if hours is None or gpus is None else hours * gpus
     idle = None if silent is None or before is None or gpus is None else silent * before * gpus
     known = [part for part in (lost, idle) if part is not None]
@@ -63,26 +65,43 @@ def _silent_share(run: Run, onset: Onset | None) -> float | None:
     return fmean(shares) if shares else None
 
 
-def _hours(run: Run, first: int, last: int) -> float | None:
-    """Return the wall-clock hours from one logged step to another; None without a clock."""
+class _Clock(NamedTuple):
+    """What tells the time: seconds of a step at each row (``each``), or of the day."""
+
+    steps: list[int]
+    seconds: list[float]
+    each: bool
+
+
+def _clock(run: Run) -> _Clock:
+    """Return the logged time of each step, else the clock of the log, which may be empty."""
     if logged(run, "step_time"):
         time = track(run, "step_time")
         if time.column.unit == "s" and not time.placeholder:
-            there = zip(pairwise((first, *time.steps)), time.values, strict=True)
-            spent = [
-                (step - max(before, first)) * seconds
-                for (before, step), seconds in there
-                if first < step <= last
-            ]
-            return sum(spent) / SECONDS
-    clock = (
+            return _Clock(time.steps, time.values, each=True)
+    rows = (
         run.observations.filter(pl.col("wall_time").is_finite() & (pl.col("split") == "train"))
         .group_by("step")
         .agg(pl.col("wall_time").min())
-        .filter(pl.col("step").is_between(first, last))
+        .drop_nulls("step")
         .sort("step")
         .collect()
     )
-    if clock.height < 2 or not clock["wall_time"].is_sorted():
+    return _Clock(rows["step"].to_list(), rows["wall_time"].to_list(), each=False)
+
+
+def _hours(clock: _Clock, first: int, last: int) -> float | None:
+    """Return the wall-clock hours from one logged step to another; None where none is told."""
+    if clock.each:
+        there = zip(pairwise((first, *clock.steps)), clock.seconds, strict=True)
+        spent = [
+            (step - max(before, first)) * seconds
+            for (before, step), seconds in there
+            if first < step <= last
+        ]
+        return sum(spent) / SECONDS
+    pairs = zip(clock.steps, clock.seconds, strict=True)
+    times = [time for step, time in pairs if first <= step <= last]
+    if len(times) < 2 or times != sorted(times):
         return None
-    return float(clock["wall_time"][-1] - clock["wall_time"][0]) / SECONDS
+    return (times[-1] - times[0]) / SECONDS

@@ -24,6 +24,7 @@ from rlhfdoctor.model import (
 from rlhfdoctor.profile import Profile, choose, limits_of, rules
 from rlhfdoctor.rollback import suggest
 from rlhfdoctor.rules import RECOMPUTE
+from rlhfdoctor.rules._kl import KLS
 from rlhfdoctor.series import end_level, start_level
 
 CORROBORATING = ("kl", "entropy", "length", "text", "logp", "accuracy", "reward")
@@ -326,10 +327,6 @@ def _vitals(run: Run) -> Iterator[str]:
         sampled = [batch.k1 for ladder in ladders(run, 1) for batch in ladder[-1:]]
         known_k1 = [k1 for k1 in sampled if k1 is not None]
         yield f"KL of samples {known_k1[-1]:.3g} nats/token" if known_k1 else "KL not measured"
-
-
-KLS = ("kl_ref_token", "kl_ref_response", "kl_unknown")
-"""Columns of which one says where the policy stands, with its unit or without."""
 
 
 def _exact(run: Run) -> float | None:

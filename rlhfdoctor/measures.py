@@ -100,6 +100,11 @@ class Track:
         """Exact zeros throughout: a column that was never computed, not a measurement."""
         return not any(self.values)
 
+    def between(self, first: int, last: int) -> list[float]:
+        """Return the values from one step to another, both included."""
+        pairs = zip(self.steps, self.values, strict=True)
+        return [value for step, value in pairs if first <= step <= last]
+
 
 def log_fingerprint(run: Run) -> str | None:
     """Return what tells a run's log from any other's: a hash of its first steps; None without one.

@@ -146,8 +146,7 @@ def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: i
     long after the first pulls the first away, CUSUM fires on healthy drift, and an alarm is late
     by construction.
     """
-    values = _without_spikes(values, first)
-    window = values[: first + 3 * patience]
+    window = _without_spikes(values[: first + 3 * patience], first)
     done = start_level(window) + 0.9 * (end_level(window) - start_level(window))
     rising = end_level(window) >= start_level(window)
     end = next(
@@ -163,7 +162,7 @@ def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: i
     if leap is not None:
         best, low, high = (min(index, last) for index in leap)
         return Onset(steps[best], min(steps[low - 1] + 1, steps[best]), steps[high])
-    xs, ys = steps[: end + 1], values[: end + 1]
+    xs, ys = steps[: end + 1], window[: end + 1]
     lines = hinge(xs, ys, rising=rising)
     grows = rising if ys[0] > 0.0 else not rising
     fitted = (exponential(xs, ys, lines) if grows else None) or lines
@@ -172,7 +171,7 @@ def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: i
         still = [
             index
             for index in range(first)
-            if (values[index] < quarter if rising else values[index] > quarter)
+            if (window[index] < quarter if rising else window[index] > quarter)
         ]
         return Onset(step=steps[still[-1] + 1 if still else 0], low=steps[0], high=steps[first])
     best, low, high = (min(index, last) for index in (fitted.best, fitted.low, fitted.high))

@@ -81,6 +81,10 @@ class Change:
         """The difference of the means."""
         return self.after - self.before
 
+    def loses(self, share: float) -> bool:
+        """Say whether it is a fall by at least this share of the larger level."""
+        return -self.gain >= share * max(abs(self.before), abs(self.after))
+
 
 def change(before: Sequence[float], after: Sequence[float]) -> Change:
     """Compare two blocks of at least two rows; without any spread a difference is infinite."""

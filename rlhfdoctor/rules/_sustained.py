@@ -43,12 +43,16 @@ def sustained(
         level = end_level(found.values[first : last + 1], patience)
         stands = (first, last) not in ended
         sure = stands and not short and run.dialect != GENERIC
-        date = onset(found.steps, found.values, first, patience)
+        date = (
+            appeared(found.steps, 0)
+            if first == 0
+            else onset(found.steps, found.values, first, patience)
+        )
         yield Finding(
             severity(level) if sure else "info",
             (metric_evidence(run, found, first, last, level, limit_low=below, limit_high=above),),
             {**numbers(found, first, last, level), **(args or {})},
-            onset=appeared(found.steps, 0) if first == 0 else date,
+            onset=date,
             recovered_at=None if stands else found.steps[last + 1],
         )
 

@@ -116,9 +116,4 @@ def _still(run: Run, step: int, rate: float) -> bool:
 def _between(run: Run, metric: str, first: int, last: int) -> list[float]:
     if not finite_rows(run, metric):
         return []
-    found = track(run, metric)
-    return [
-        value
-        for step, value in zip(found.steps, found.values, strict=True)
-        if first <= step <= last
-    ]
+    return track(run, metric).between(first, last)

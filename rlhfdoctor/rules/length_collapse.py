@@ -84,8 +84,7 @@ def _meanwhile(reward: list[float], limits: Limits) -> tuple[str, bool]:
         return ("rises" if reward and reward[-1] > reward[0] else "says nothing"), False
     parts = blocks(len(reward), limits.patience)
     paid = change(reward[parts[0]], reward[parts[-1]])
-    level = max(abs(paid.before), abs(paid.after))
-    if falls(reward) and -paid.gain >= limits.material * level:
+    if falls(reward) and paid.loses(limits.material):
         return "falls", True
     return ("rises" if rises(reward, limits.hint) else STAYS), False
 

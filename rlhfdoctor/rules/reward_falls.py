@@ -70,13 +70,13 @@ def reward_falls(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     begun = change(reward.values[blocks(len(reward), 5)[0]], reward.values[last])
     grave = (
         _sure(lost, limits, limits.large)
-        and _material(lost, limits.material)
+        and lost.loses(limits.material)
         and -lost.gain >= limits.gain * (lost.before - begun.before)
     )
     better = _better(run, reward.steps[part.start], limits) if grave else None
     witness = better or (_moved(run, reward, part, last, limits) if grave else None)
-    far = _material(lost, limits.most) or (
-        _sure(begun, limits, limits.effect) and _material(begun, limits.material)
+    far = lost.loses(limits.most) or (
+        _sure(begun, limits, limits.effect) and begun.loses(limits.material)
     )
     severity: Severity = "critical" if grave and not better and (witness or far) else "info"
     evidence = [metric_evidence(run, reward, last.start, last.stop - 1, lost.after)]
@@ -113,8 +113,8 @@ def _fall(values: list[float], limits: Limits) -> tuple[slice, slice, Change]:
     tenth = blocks(len(values), 5, 10)[-1]
     whole = _worst(values, fifths[:-1], fifths[-1])
     late = _worst(values, [part for part in fifths if part.stop <= tenth.start], tenth)
-    worse = _sure(late[2], limits, limits.large) and _material(late[2], limits.most)
-    return late if worse and not _material(whole[2], limits.most) else whole
+    worse = _sure(late[2], limits, limits.large) and late[2].loses(limits.most)
+    return late if worse and not whole[2].loses(limits.most) else whole
 
 
 def _worst(values: list[float], parts: list[slice], last: slice) -> tuple[slice, slice, Change]:
@@ -124,11 +124,6 @@ def _worst(values: list[float], parts: list[slice], last: slice) -> tuple[slice,
 
 def _sure(moved: Change, limits: Limits, effect: float) -> bool:
     return moved.errors <= -limits.standard_errors and moved.effect <= -effect
-
-
-def _material(moved: Change, share: float) -> bool:
-    """Say whether a fall is this share of the larger level."""
-    return -moved.gain >= share * max(abs(moved.before), abs(moved.after))
 
 
 def _better(run: Run, since: int, limits: Limits) -> tuple[Track, float, float] | None:
@@ -157,7 +152,7 @@ def _moved(
         if not logged(run, name):
             continue
         found = track(run, name)
-        before, after = _within(found, *good), _within(found, *bad)
+        before, after = found.between(*good), found.between(*bad)
         if not before or not after:
             continue
         old, new = median(before), median(after)
@@ -169,7 +164,3 @@ def _moved(
         if far:
             return found, old, new
     return None
-
-
-def _within(found: Track, first: int, last: int) -> list[float]:
-    return [v for step, v in zip(found.steps, found.values, strict=True) if first <= step <= last]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from rlhfdoctor.measures import metric_evidence, track
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
-from rlhfdoctor.series import end_level, halves_differ, rise, start_level
+from rlhfdoctor.rules._reward import rises
+from rlhfdoctor.series import end_level, start_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def reward_rises(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: none.
     """
     reward = track(run, "reward_raw_mean")
-    if max(halves_differ(reward.values), rise(reward.values)) > limits.standard_errors:
+    if rises(reward.values, limits.standard_errors):
         yield Finding(
             "info",
             (metric_evidence(run, reward, 0, len(reward) - 1, end_level(reward.values)),),
