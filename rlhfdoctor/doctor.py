@@ -82,7 +82,7 @@ def diagnose(
         profile=profile.name,
         limits={code: asdict(values) for code, values in limits.items()},
         verdict=verdict,
-        headline=_headline(verdict, run, findings, causes, onset, unanswered),
+        headline=_headline(verdict, run, findings, causes, onset, unanswered, clear),
         next_step=_next_step(run, verdict, findings, skipped),
         onset=onset,
         findings=findings,
@@ -274,6 +274,7 @@ def _headline(
     causes: Sequence[Cause],
     onset: Onset | None,
     unanswered: Sequence[str],
+    clear: Sequence[str],
 ) -> str:
     if verdict == "inconclusive":
         unread = [f"{note.where} {note.text}" for note in run.notes if note.left_out]
@@ -283,7 +284,9 @@ def _headline(
         unread = [note.where for note in run.notes if note.unread]
         told += _no_rise(run, findings)
         told += [f"not read: {', '.join(unread[:3])}"] if unread else []
-        return "; ".join((f"No alarm in {run.logged_steps} logged rows", *told, *_vitals(run)))
+        return "; ".join(
+            (f"No alarm in {run.logged_steps} logged rows", *told, *_vitals(run, clear))
+        )
     path = causes[0].path if causes else ()
     faults = [item for item in findings if item.severity != "info"]
     telling = [item for item in faults if item.recovered_at is None] or faults
@@ -309,14 +312,16 @@ def _no_rise(run: Run, findings: Sequence[Finding]) -> list[str]:
     return [f"reward {start_level(reward):.3g} -> {end_level(reward):.3g}, no significant rise"]
 
 
-def _vitals(run: Run) -> Iterator[str]:
+def _vitals(run: Run, clear: Sequence[str]) -> Iterator[str]:
     """Yield where a healthy run stands, and what of it was not measured."""
     for name, words in VITALS:
         if logged(run, name):
             found = track(run, name)
             if not found.placeholder:
                 known = found.column.unit != "unknown"
-                unit = f" {found.column.unit}" if known else " (unit unknown, not judged)"
+                near = name == "kl_unknown" and "KL003" in clear
+                told = "near in every unit" if near else "not judged"
+                unit = f" {found.column.unit}" if known else f" (unit unknown, {told})"
                 yield f"{words} {end_level(found.values):.3g}{unit.replace(' fraction', '')}"
     exact, reference = _exact(run), scores.principal(run)
     if reference is not None and reference.started is False and not reference.matches:

@@ -152,6 +152,13 @@ def test_a_warning_makes_a_run_degraded() -> None:
     assert diagnosis.headline.startswith(f"Since step {diagnosis.onset.step}")
 
 
+def test_a_kl_that_is_near_whatever_its_unit_is_said_to_be() -> None:
+    run = run_of(kl_unknown=[0.05 + 0.001 * row for row in range(30)], grad_norm=[1.0] * 30)
+    diagnosis = diagnose(run)
+    assert diagnosis.verdict == "healthy"
+    assert "(unit unknown, near in every unit)" in diagnosis.headline
+
+
 def test_a_kl_of_unknown_unit_is_shown_and_not_judged() -> None:
     run = run_of(kl_unknown=[10.0 * value for value in CALM], entropy=CALM, grad_norm=[1.0] * 30)
     diagnosis = diagnose(run)
