@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlhfdoctor import registry
-from rlhfdoctor.model import Note
+from rlhfdoctor.model import Note, Sample
 from rlhfdoctor.readers import HEAD_BYTES, Reader
 from rlhfdoctor.readers._open import bare, opened
+from rlhfdoctor.readers._stream import in_order
 from rlhfdoctor.readers.checkpoints import is_checkpoint
 
 CONTAINERS = frozenset(
@@ -66,6 +67,27 @@ class Claim:
 def found(root: Path, notes: list[Note]) -> list[Claim]:
     """Return what can be read under a folder; notes: what was not even looked at."""
     return list(_walk(root, notes))
+
+
+def sample_files(root: Path, notes: list[Note]) -> list[Path]:
+    """Return the files under a folder that hold samples, numbered ones in the order of numbers.
+
+    notes: what was not looked at.
+    """
+    held = []
+    for item in found(root, notes):
+        if item.reader is None:
+            where = shown(item.path.relative_to(root))
+            notes.append(Note(where, item.reason, unread=True))
+        elif item.reader.name == "samples" or (item.reader.role == "table" and _sampled(item)):
+            held.append(item.path)
+    return in_order(held)
+
+
+def _sampled(item: Claim) -> bool:
+    """Say whether what a table holds first is a sample."""
+    read = item.reader.read(item.path) if item.reader else ()
+    return isinstance(next((row for row in read if not isinstance(row, Note)), None), Sample)
 
 
 def homes(

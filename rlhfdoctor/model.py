@@ -96,7 +96,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One response of the policy, or one preference pair; ``None`` where the file is silent."""
+    """One response of the policy, or one preference pair; ``None`` where the file is silent.
+
+    tokens: the response's length in the trainer's own tokens, as the file tells it.
+    """
 
     line: int
     step: int | None = None
@@ -110,6 +113,7 @@ class Sample:
     truncated: bool | None = None
     prompt_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
+    tokens: int | None = None
     logprobs: tuple[float, ...] | None = None
     ref_logprobs: tuple[float, ...] | None = None
     chosen: str | None = None

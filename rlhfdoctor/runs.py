@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import stat
@@ -74,6 +75,7 @@ SAMPLES: dict[str, pl.DataType | type[pl.DataType]] = {
     "truncated": pl.Boolean,
     "prompt_ids": pl.List(pl.Int64),
     "token_ids": pl.List(pl.Int64),
+    "tokens": pl.Int64,
     "logprobs": pl.List(pl.Float64),
     "ref_logprobs": pl.List(pl.Float64),
     "chosen": pl.String,
@@ -172,16 +174,15 @@ def read_runs(
     return (replace(first, notes=(*first.notes, *notes)), *rest)
 
 
-def read_samples_as_run(path: str | Path, field: str | None = None) -> Run:
-    """Read one sample file as a run without a log. ``field``: the key of the response.
-
-    Raises UnreadableRun where the file does not exist or cannot be opened.
-    """
-    place = Path(path)
-    if _is_folder(place):
-        raise UnreadableRun(f"{path} is a folder", "give a JSON Lines file of samples")
-    file = _fill(_File(shown(Path(place.name)), "samples"), _sampled(place, field))
-    return _build(place, [file], None, {})[0]
+def samples_as_run(
+    path: str | Path, samples: Iterable[tuple[str, Sample]], notes: Iterable[Note] = ()
+) -> Run:
+    """Make a run without a log of samples, each with the name of its file."""
+    files: dict[str, _File] = {}
+    for name, sample in samples:
+        files.setdefault(name, _File(name, "samples")).samples.append(sample)
+    run = _build(Path(path), list(files.values()), None, {})[0]
+    return replace(run, notes=(*run.notes, *notes))
 
 
 def _sampled(place: Path, field: str | None = None) -> Iterator[Item]:
@@ -833,7 +834,7 @@ def _samples(files: Iterable[_File]) -> tuple[pl.LazyFrame, int]:
                     continue
                 value = getattr(sample, name)
                 if name == "reward_components" and value is not None:
-                    value = ", ".join(f"{key}={item:g}" for key, item in sorted(value.items()))
+                    value = json.dumps(dict(sorted(value.items())), ensure_ascii=False)
                 columns[name].append(value)
     frame = pl.DataFrame(columns, schema=SAMPLES)
     return frame.lazy(), frame.height

@@ -12,8 +12,8 @@ import pytest
 
 from rlhfdoctor.claims import CONTAINERS, claim
 from rlhfdoctor.errors import DoctorError, UnreadableRun
-from rlhfdoctor.model import Location, Run, Sample
-from rlhfdoctor.runs import read_runs, read_samples_as_run
+from rlhfdoctor.model import Location, Note, Run, Sample
+from rlhfdoctor.runs import read_runs, samples_as_run
 from tests.builders import FIXTURES, RUNS, log_history, write_jsonl, write_state
 
 Record = Mapping[str, Any]
@@ -1234,7 +1234,7 @@ def test_samples_are_a_lazy_frame_with_every_field(tmp_path: Path) -> None:
     assert frame["line"].to_list() == [1, 2]
     assert frame["token_ids"].to_list() == [[1, 2], None]
     assert frame["logprobs"].to_list() == [[-1.0, -2.0], None]
-    assert frame["reward_components"].to_list() == [None, "x=1, y=2.5"]
+    assert frame["reward_components"].to_list() == [None, '{"x": 1.0, "y": 2.5}']
     assert frame["truncated"].to_list() == [None, False]
 
 
@@ -1284,26 +1284,13 @@ def test_samples_alone_are_a_run_without_a_log(tmp_path: Path) -> None:
     assert run.columns == {}
 
 
-def test_one_sample_file_as_a_run(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "odd name", [{"my text": "a"}, {"my text": "b"}, {"x": 1}])
-    run = read_samples_as_run(path, "my text")
-    assert run.samples.collect()["response"].to_list() == ["a", "b"]
-    assert "1 records hold no response" in told(run)
-
-
-@pytest.mark.parametrize(
-    ("name", "told", "hint"),
-    [
-        pytest.param("none.jsonl", "no such file or folder: {}", "", id="a missing file"),
-        pytest.param(".", "{} is a folder", "give a JSON Lines file of samples", id="a folder"),
-    ],
-)
-def test_one_sample_file_that_is_none(tmp_path: Path, name: str, told: str, hint: str) -> None:
-    with pytest.raises(UnreadableRun) as caught:
-        read_samples_as_run(tmp_path / name)
-    assert caught.value.message == told.format(tmp_path / name)
-    assert caught.value.hint
-    assert hint in caught.value.hint
+def test_samples_of_several_files_as_a_run() -> None:
+    told = [("a.jsonl", Sample(1, response="x")), ("b.jsonl", Sample(1, response="y"))]
+    run = samples_as_run("folder", told, [Note("c.jsonl", "is empty", unread=True)])
+    frame = run.samples.collect()
+    assert frame.select("source", "response").rows() == [("a.jsonl", "x"), ("b.jsonl", "y")]
+    assert run.path == "folder"
+    assert run.notes[-1].where == "c.jsonl"
 
 
 def test_lone_surrogates_in_samples_reach_the_frame_as_text(tmp_path: Path) -> None:

@@ -68,7 +68,14 @@ TEXT_KEYS = (
     "raw_generation",
     "model_output",
     "model_response",
+    "generated_response",
+    "raw_output",
+    "raw_response",
+    "output_text",
+    "response_text",
+    "completion_text",
     "prediction",
+    "predict",
     "responses",
     "completions",
     "outputs",
@@ -154,11 +161,19 @@ def numbers_before(text: bytes, key: str, names: Iterable[str]) -> dict[str, flo
 
 def clean(text: str) -> str:
     """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
-    return _SURROGATE.sub("\ufffd", text)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def number(value: object) -> float | None:
     """Return a JSON value as a number, or None where it is none. Booleans are not numbers."""
+    if type(value) is float:
+        return value
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -494,9 +509,13 @@ def blocks(path: Path) -> Iterator[Block | Note]:
         where = f"{path.name}:{bad.pop()}"
         yield Note(where, "last line is cut; the file ends inside a record", left_out=1)
     if bad:
-        shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
-        text = f"{len(bad)} lines are no JSON and were left out: {shown}"
-        yield Note(path.name, text, left_out=len(bad))
+        yield unparsed(path.name, len(bad), bad)
+
+
+def unparsed(name: str, count: int, first: Sequence[int], what: str = "no JSON") -> Note:
+    """Return the note of lines that are ``what``; ``first``: the numbers of the first of them."""
+    shown = ", ".join(map(str, first[:10])) + (", ..." if count > 10 else "")
+    return Note(name, f"{count} lines are {what} and were left out: {shown}", left_out=count)
 
 
 def _array(path: Path, text: bytes) -> Iterator[Block | Note]:

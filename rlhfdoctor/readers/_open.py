@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import sys
+import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
 
@@ -61,13 +64,46 @@ class _Unpacked(io.RawIOBase):
         return len(found)
 
 
+_SEEN: ContextVar[Callable[[int], None] | None] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def watched(seen: Callable[[int], None]) -> Iterator[None]:
+    """Tell ``seen`` how many bytes, packed where they are, are read from every file opened here."""
+    token = _SEEN.set(seen)
+    try:
+        yield
+    finally:
+        _SEEN.reset(token)
+
+
+class _Watched(io.RawIOBase):
+    """A file that tells how many bytes are read from it."""
+
+    def __init__(self, file: io.BufferedReader, seen: Callable[[int], None]) -> None:
+        self._file = file
+        self._seen = seen
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        count = self._file.readinto(buffer)
+        self._seen(count)
+        return count
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[io.BufferedReader]:
     """Open a file to read its bytes, unpacked. Raises OSError where it cannot be opened.
 
     A packed file that is damaged ends where the damage is; ``fault_of`` then says what is wrong.
     """
-    with path.open("rb") as file:
+    with path.open("rb") as plain:
+        seen = _SEEN.get()
+        file: io.BufferedReader = plain
+        if seen is not None:
+            file = io.BufferedReader(_Watched(plain, seen), 2**16)
         magic, size = file.peek(4)[:4], path.stat().st_size
         if magic[:2] == b"\x1f\x8b":
             yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file), size))
@@ -80,6 +116,22 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 def fault_of(file: io.BufferedReader) -> str | None:
     """Say why a packed file could not be read to its end; None where it was, or is not packed."""
     return file.raw.fault if isinstance(file.raw, _Unpacked) else None
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Give a path where a file lies unpacked: itself, or a temporary copy where it is packed.
+
+    For what cannot read a stream. Raises OSError where it cannot be opened, or copied.
+    """
+    with opened(path) as file:
+        if not isinstance(file.raw, _Unpacked):
+            yield path
+            return
+        with tempfile.NamedTemporaryFile() as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            yield Path(copy.name)
 
 
 def contents(path: Path) -> bytes:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv as library
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from rlhfdoctor.model import Note, Row
 from rlhfdoctor.readers import Item, reader
@@ -25,13 +27,25 @@ from rlhfdoctor.readers._json import (
     whole,
 )
 from rlhfdoctor.readers._open import bare, fault_of, opened
-from rlhfdoctor.readers._samples import PROMPT_KEYS, holds_text, samples_of, split_named, step_named
+from rlhfdoctor.readers._python import value_at
+from rlhfdoctor.readers._samples import (
+    PROMPT_KEYS,
+    holds_text,
+    is_chat,
+    samples_of,
+    split_named,
+    step_named,
+    textless,
+)
 
 MOST_ROWS = 2_000_000
 """Rows of one file that are read."""
 
 LONGEST_FIELD = 2**24
 """Characters of one field; an unclosed quote ends there."""
+
+LONGEST_LINE = 2**26
+"""Characters of one line; the table ends there."""
 
 _DELIMITERS = (",", ";", "\t", "|")
 _NO_NAMES = re.compile(r"(unnamed: ?\d+)?", re.IGNORECASE)
@@ -56,16 +70,25 @@ _LOGGED = re.compile(
 
 def _looks(head: bytes) -> bool:
     """Say whether the first line names responses, or a step and other columns."""
+    names, first = _first_lines(head)
+    return len(names) > 1 and (_are_samples(names, first) or any(map(_LOGGED.match, names)))
+
+
+def columns(head: bytes) -> list[str]:
+    """Return the names of the columns by the beginning of a table; none where it is no table."""
+    return _first_lines(head)[0]
+
+
+def _first_lines(head: bytes) -> tuple[list[str], list[str]]:
     if b"\x00" in head:
-        return False
+        return [], []
     text = head.decode("utf-8-sig", "replace")
     try:
         parsed = library.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
         names, first = next(parsed, []), next(parsed, [])
     except library.Error:
-        return False
-    words = [name.strip() for name in names]
-    return len(words) > 1 and (_are_samples(words, first) or any(map(_LOGGED.match, words)))
+        return [], []
+    return [name.strip() for name in names], first
 
 
 def _are_samples(names: Sequence[str], first: Sequence[str]) -> bool:
@@ -88,43 +111,75 @@ def csv(path: Path) -> Iterator[Item]:
         first = next(rest, None)
         lines = rest if first is None else chain((first,), rest)
         if _are_samples(names, first[1] if first else ()):
-            stem = Path(bare(path.name)).stem
-            yield from samples_of(
-                ((line, _record(names, fields)) for line, fields in lines),
-                path.name,
-                named_step=step_named(stem),
-                named_split=split_named(stem),
-            )
+            yield from _samples(path, names, lines)
         else:
             yield from _metrics(path, names, lines, english)
         if text := fault():
             yield Note(path.name, text, left_out=1, unread=True)
 
 
+def read_samples(path: Path, field: str | None = None) -> Iterator[Item]:
+    """Yield the samples of a table of any length; ``field``: the column of the response."""
+    with _table(path, math.inf) as (names, lines, _, fault):
+        if holds_text(names, field):
+            yield from _samples(path, names, lines, field, bounded=False)
+        else:
+            yield textless(path.name, names)
+        if text := fault():
+            yield Note(path.name, text, left_out=1, unread=True)
+
+
+def _samples(
+    path: Path,
+    names: Sequence[str],
+    lines: Lines,
+    field: str | None = None,
+    *,
+    bounded: bool = True,
+) -> Iterator[Item]:
+    stem = Path(bare(path.name)).stem
+    columns = [_column(name, field) for name in names]
+    return samples_of(
+        ((line, _record(columns, fields)) for line, fields in lines),
+        path.name,
+        field,
+        named_step=step_named(stem),
+        named_split=split_named(stem),
+        bounded=bounded,
+    )
+
+
 Lines = Iterator[tuple[int, list[str]]]
 
 
 @contextmanager
-def _table(path: Path) -> Iterator[tuple[list[str], Lines, bool, Callable[[], str | None]]]:
+def _table(
+    path: Path, most: float | None = None
+) -> Iterator[tuple[list[str], Lines, bool, Callable[[], str | None]]]:
     """Open a table: its column names, its numbered lines, and what is wrong with its end.
+
+    most: rows that are read, ``MOST_ROWS`` unless said.
 
     Where commas part the fields, a comma in a number parts thousands.
 
     The last field of a line that does not end may be the beginning of a longer number.
     """
     faults: list[str] = []
+    limit = MOST_ROWS if most is None else most
     last = ""
 
     def unpacked(text: io.TextIOWrapper) -> Iterator[str]:
         nonlocal last
-        for last in text:
+        while last := text.readline(LONGEST_LINE):
+            if len(last) == LONGEST_LINE and last[-1] != "\n":
+                raise library.Error(f"a line is longer than {LONGEST_LINE} characters")
             yield last.replace("\x00", "")
 
     def numbered(rows: Iterator[list[str]], count: Callable[[], int]) -> Lines:
         try:
             for place, fields in enumerate(rows):
-                if place == MOST_ROWS:
-                    faults.append(f"has more than {MOST_ROWS} rows; the rest was not read")
+                if place == limit:
+                    faults.append(f"has more than {limit} rows; the rest was not read")
                     return
                 if place and not last.endswith(("\n", "\r")):
                     faults.append("the last line does not end; its last field was left out")
@@ -155,28 +210,46 @@ def _delimiter(text: str) -> str:
     return max(_DELIMITERS, key=first.count)
 
 
-def _record(names: Sequence[str], fields: Sequence[str]) -> dict[str, object]:
+class _Column(NamedTuple):
+    """A column: whether it holds responses, of which one may be empty, or any text as it is."""
+
+    name: str
+    response: bool
+    literal: bool
+
+
+def _column(name: str, field: str | None) -> _Column:
+    literal = name in (*TEXT_KEYS, *PROMPT_KEYS, "chosen", "rejected") or name == field
+    return _Column(name, holds_text((name,), field), literal)
+
+
+def _record(columns: Sequence[_Column], fields: Sequence[str]) -> dict[str, object]:
     """Return a line as a sample's record: lists are parsed, an empty field is absent."""
     found: dict[str, object] = {}
-    for name, field in zip(names, fields, strict=False):
-        if field == "" and not holds_text((name,)):
+    for (name, response, literal), field in zip(columns, fields, strict=False):
+        if not field and not response:
             continue
         found[name] = field
-        if field[:1] in "[{" and field[-1:] in "]}":
+        if field[:1] in ("[", "{") and field[-1:] in ("]", "}"):
             value = _parsed(field)
-            chat = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-            if chat or name not in (*TEXT_KEYS, *PROMPT_KEYS, "chosen", "rejected"):
+            if not literal or is_chat(value):
                 found[name] = value
-        elif field.lower() in ("true", "false"):
+        elif not literal and field.lower() in ("true", "false"):
             found[name] = field.lower() == "true"
     return found
 
 
 def _parsed(field: str) -> object:
+    """Return what a field means as JSON, or as pandas prints a list of Python's."""
     try:
         return loads(field.encode("utf-8", "replace"))
     except ValueError:
+        pass
+    try:
+        value, end = value_at(field)
+    except (ValueError, EOFError):
         return None
+    return value if end == len(field) else None
 
 
 def _metrics(path: Path, names: Sequence[str], lines: Lines, english: bool) -> Iterator[Item]:

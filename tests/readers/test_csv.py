@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlhfdoctor.readers import csv as module
-from rlhfdoctor.readers.csv import csv
-from tests.readers.helpers import Read, read, write
+from rlhfdoctor.readers.csv import csv, read_samples
+from tests.readers.helpers import Read, read, sort, write
 
 
 def of(tmp_path: Path, text: str | bytes, name: str = "log.csv") -> Read:
@@ -110,6 +110,61 @@ def test_the_name_of_a_sample_file_tells_the_step(tmp_path: Path) -> None:
 def test_conversations_in_a_field_are_understood(tmp_path: Path) -> None:
     chat = '"[{""role"": ""assistant"", ""content"": ""hi""}]"'
     assert of(tmp_path, f"prompt,completion\nq,{chat}\n").samples[0].response == "hi"
+
+
+def streamed(path: Path, field: str | None = None) -> Read:
+    return sort(read_samples(path, field))
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        pytest.param("mine", ["a", ""], id="a column"),
+        pytest.param("o.text", ["c", "d"], id="inside a column of JSON"),
+        pytest.param("chat", ["hi", "hi"], id="conversations as Python prints them"),
+    ],
+)
+def test_a_field_is_a_column_or_inside_one(tmp_path: Path, field: str, expected: list[str]) -> None:
+    chat = (
+        """ "[{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': 'hi'}]" """.strip()
+    )
+    text = f'mine,o,chat\na,"{{""text"": ""c""}}",{chat}\n,"{{""text"": ""d""}}",{chat}\n'
+    found = streamed(write(tmp_path / "x.csv", text), field)
+    assert [item.response for item in found.samples] == expected
+
+
+@pytest.mark.parametrize(
+    "response", ["true", "False", '[{"name": "search"}]', "[1]", "{}", "[broken", "NaN"]
+)
+def test_a_response_that_looks_like_something_else_is_a_text(tmp_path: Path, response: str) -> None:
+    quoted = response.replace('"', '""')
+    path = write(tmp_path / "x.csv", f'prompt,response\nq,"{quoted}"\n')
+    assert [item.response for item in streamed(path).samples] == [response]
+
+
+def test_where_no_column_is_the_field_the_columns_are_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "id,mine\n1,a\n")
+    for field in ("nope", None):
+        assert streamed(path, field).told == "x.csv: holds no responses; its columns are id, mine"
+
+
+def test_a_table_of_samples_may_be_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ROWS", 2)
+    path = write(tmp_path / "x.csv", "prompt,response\n" + "q,a\n" * 9)
+    assert len(streamed(path).samples) == 9
+    assert len(read(csv, path).samples) == 1
+
+
+def test_a_line_beyond_the_bound_ends_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_LINE", 50)
+    path = write(tmp_path / "x.csv", "prompt,response\nq,a\nq," + "b" * 100 + "\nq,c\n")
+    found = streamed(path)
+    assert [item.response for item in found.samples] == ["a"]
+    assert "a line is longer than 50 characters" in found.told
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlhfdoctor.readers import _open
-from rlhfdoctor.readers._open import bare, contents, fault_of, opened
+from rlhfdoctor.readers._open import bare, contents, fault_of, opened, unpacked
 from rlhfdoctor.runs import read_runs
 
 if sys.version_info >= (3, 14):
@@ -83,6 +83,19 @@ def test_a_bomb_is_unpacked_to_a_bound(
     with opened(path) as file:
         assert len(file.read()) <= 2**20
         assert "unpacks to more than" in (fault_of(file) or "")
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_a_packed_file_lies_unpacked_for_a_while(tmp_path: Path, pack: Pack) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(pack(TEXT))
+    with unpacked(path) as place:
+        assert place != path
+        assert place.read_bytes() == TEXT
+    assert not place.exists()
+    path.write_bytes(TEXT)
+    with unpacked(path) as place:
+        assert place == path
 
 
 @pytest.mark.parametrize(

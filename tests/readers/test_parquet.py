@@ -1,3 +1,5 @@
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlhfdoctor.readers import parquet as module
-from rlhfdoctor.readers.parquet import parquet
-from tests.readers.helpers import Read, read, write
+from rlhfdoctor.readers.parquet import parquet, read_samples
+from tests.readers.helpers import Read, read, sort, write
 
 
 def of(
@@ -69,9 +71,73 @@ def test_rows_beyond_the_limit_are_told_of(tmp_path: Path, monkeypatch: pytest.M
     assert "1 rows behind the first 2 were left out" in found.told
 
 
-def test_a_long_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST", 10)
-    assert "is longer than 10 bytes" in of(tmp_path, {"step": [1], "kl": [1.0]}).told
+def streamed(path: Path, field: str | None = None) -> Read:
+    return sort(read_samples(path, field))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+@pytest.mark.parametrize(
+    ("bound", "value"), [("BLOCK", 3), ("BLOCK_TEXT", 9), ("MOST_AT_ONCE", 4), ("SLICE", 1)]
+)
+def test_a_table_of_any_length_is_read_in_pieces(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[[bytes], bytes],
+    bound: str,
+    value: int,
+) -> None:
+    monkeypatch.setattr(module, "FEWEST", 2)
+    monkeypatch.setattr(module, bound, value)
+    monkeypatch.setattr(module, "MOST", 1)
+    whole = tmp_path / "whole"
+    texts = [str(n) * (n % 5) for n in range(20)]
+    pl.DataFrame({"response": texts, "ids": [[n] for n in range(20)]}).write_parquet(
+        whole, row_group_size=7
+    )
+    found = streamed(write(tmp_path / "x.parquet", pack(whole.read_bytes())))
+    assert [(item.line, item.response) for item in found.samples] == list(enumerate(texts, start=1))
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"), [("mine", ["a", "b"]), ("o.text", ["c", "d"]), ("chat", ["hi", "hi"])]
+)
+def test_a_field_is_a_column_or_inside_one(tmp_path: Path, field: str, expected: list[str]) -> None:
+    path = tmp_path / "x.parquet"
+    columns = {"mine": ["a", "b"], "o": [{"text": "c"}, {"text": "d"}], "chat": [ANSWER, ANSWER]}
+    pl.DataFrame(columns).write_parquet(path)
+    assert [item.response for item in streamed(path, field).samples] == expected
+
+
+def test_where_no_column_is_the_field_the_columns_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"id": [1], "mine": ["a"]}).write_parquet(path)
+    for field in ("nope", None):
+        found = streamed(path, field)
+        assert found.told == "x.parquet: holds no responses; its columns are id, mine"
+        assert found.notes[0].unread
+
+
+def test_rows_beyond_the_bytes_of_a_file_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ROWS", 3)
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"response": ["a"] * 50_000}).write_parquet(path)
+    size = path.stat().st_size
+    found = streamed(path)
+    assert len(found.samples) == size
+    assert found.left_out == 50_000 - size
+
+
+def test_texts_beyond_any_measure_of_a_file_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("MOST_TEXT", 9), ("MOST_TIMES", 0), ("MOST_AT_ONCE", 2), ("FEWEST", 2)):
+        monkeypatch.setattr(module, name, value)
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"response": ["a"] * 100}).write_parquet(path)
+    assert streamed(path).told == "x.parquet: 90 rows behind the first 10 were left out"
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,6 +152,7 @@ def test_damage_is_never_a_traceback(
     at = int(place * len(text))
     for damaged in (text[:at], text[:at] + bytes_ + text[at + len(bytes_) :]):
         read(parquet, write(folder / "completions_1.parquet", damaged))
+        streamed(folder / "completions_1.parquet")
 
 
 @pytest.mark.parametrize(

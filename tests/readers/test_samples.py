@@ -27,6 +27,7 @@ EVERYTHING: dict[str, Any] = {
     "truncated": True,
     "prompt_ids": [1, 2],
     "token_ids": [3, 4.0],
+    "generated_tokens": 2,
     "logprobs": [-0.5, -2],
     "ref_logprobs": [-0.75, -1.5],
     "chosen": "good",
@@ -59,6 +60,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         truncated=True,
         prompt_ids=(1, 2),
         token_ids=(3, 4),
+        tokens=2,
         logprobs=(-0.5, -2.0),
         ref_logprobs=(-0.75, -1.5),
         chosen="good",
@@ -77,7 +79,7 @@ def test_where_the_file_is_silent_the_sample_is_too(
         record[left_out] = None
     found = of(tmp_path, record)
     empty = [item.name for item in fields(Sample) if getattr(found.samples[0], item.name) is None]
-    assert empty == [left_out]
+    assert empty == ["tokens" if left_out == "generated_tokens" else left_out]
     assert found.notes == []
 
 
@@ -316,6 +318,16 @@ def test_named_rewards(
     ("record", "attribute", "expected"),
     [
         pytest.param({"finish_reason": "length"}, "truncated", True, id="stopped by length"),
+        pytest.param({"finish_reason": "max_tokens"}, "truncated", True, id="by max_tokens"),
+        pytest.param({"stop_reason": "MAX_LENGTH"}, "truncated", True, id="by max_length"),
+        pytest.param({"finish_reason": {"type": "length"}}, "truncated", True, id="as SGLang says"),
+        pytest.param({"finish_reason": "FinishReason.STOP"}, "truncated", False, id="an enum"),
+        pytest.param({"finish_reason": "eos"}, "truncated", False, id="stopped by its end token"),
+        pytest.param({"finish_reason": "abort"}, "truncated", None, id="an aborted request"),
+        pytest.param({"truncated": 1}, "truncated", True, id="a flag that is a number"),
+        pytest.param(
+            {"truncated": None, "finish_reason": "length"}, "truncated", True, id="null before it"
+        ),
         pytest.param({"finish_reason": "stop"}, "truncated", False, id="stopped by itself"),
         pytest.param({"task_id": "T/1"}, "group", "T/1", id="a task is a group"),
         pytest.param({"head_version": 7}, "step", 7, id="the version of the weights"),
@@ -326,6 +338,54 @@ def test_further_fields(
     tmp_path: Path, record: dict[str, Any], attribute: str, expected: Any
 ) -> None:
     assert getattr(one(tmp_path, **record), attribute) == expected
+
+
+LONG = "a response that is a good deal longer than its count"
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        *(
+            pytest.param({key: 12}, 12, id=key)
+            for key in (
+                *("generated_tokens", "response_tokens", "completion_tokens", "output_tokens"),
+                *("num_tokens", "n_tokens", "token_count", "num_generated_tokens"),
+                *("response_length", "completion_length", "response_len", "gen_len"),
+                "completion_token_count",
+            )
+        ),
+        *(
+            pytest.param({key: 12}, None, id=f"{key} is not the response's")
+            for key in ("prompt_tokens", "input_tokens", "total_tokens", "max_new_tokens", "length")
+        ),
+        pytest.param({"generated_tokens": "12"}, 12, id="a text"),
+        pytest.param({"generated_tokens": 12.5}, None, id="half a token"),
+        pytest.param({"generated_tokens": -1}, None, id="less than none"),
+        pytest.param({"generated_tokens": 0}, 0, id="none"),
+        pytest.param({"response_tokens": ["a", "b"]}, 2, id="a list of tokens"),
+        pytest.param({"num_tokens": 30, "generated_tokens": 12}, 12, id="the most explicit"),
+        pytest.param({"response_length": len(LONG)}, None, id="characters"),
+        pytest.param({"generated_tokens": len(LONG.split())}, None, id="words"),
+        pytest.param({"num_tokens": 500}, None, id="more than the response can have"),
+    ],
+)
+def test_lengths_in_tokens(tmp_path: Path, record: dict[str, Any], expected: int | None) -> None:
+    found = of(tmp_path, *[{"response": LONG, **record}] * 40)
+    assert {sample.tokens for sample in found.samples} == {expected}
+
+
+def test_lengths_in_another_unit_are_told_of(tmp_path: Path) -> None:
+    found = of(tmp_path, *[{"response": LONG[:n], "response_length": n} for n in range(1, 50)])
+    assert found.told == (
+        "samples.jsonl: 32 lengths count characters, so none is taken for one in tokens"
+    )
+    assert found.samples[0].response == "a"
+
+
+def test_short_answers_do_not_tell_what_their_lengths_count(tmp_path: Path) -> None:
+    found = of(tmp_path, {"response": "A", "generated_tokens": 1})
+    assert (found.samples[0].tokens, found.notes) == (1, [])
 
 
 def test_token_ids_alone_are_a_sample(tmp_path: Path) -> None:
@@ -379,6 +439,74 @@ def test_lines_in_a_file_that_is_named_json(tmp_path: Path) -> None:
     assert [sample.response for sample in found.samples] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        pytest.param(
+            {"train": [{"output": "a"}], "test": [{"output": "b"}]},
+            [(1, "a"), (2, "b")],
+            id="several lists",
+        ),
+        pytest.param(
+            {"0": {"prediction": "a"}, "1": {"prediction": "b"}},
+            [(1, "a"), (2, "b")],
+            id="a table a sample",
+        ),
+        pytest.param(
+            {"config": {"output": "somewhere/"}, "data": {"samples": [{"text": "a"}]}},
+            [(1, "a")],
+            id="lists before tables",
+        ),
+        pytest.param({"responses": ["a", "b"]}, [(1, "a"), (2, "b")], id="texts are numbered"),
+        pytest.param({"responses": ["a", None, "b"]}, [(1, "a"), (3, "b")], id="a hole"),
+    ],
+)
+def test_what_an_object_around_samples_may_look_like(
+    tmp_path: Path, record: dict[str, Any], expected: list[tuple[int, str]]
+) -> None:
+    found = read(samples, write(tmp_path / "all.json", json.dumps(record)))
+    assert [(sample.line, sample.response) for sample in found.samples] == expected
+
+
+def test_a_line_around_samples_lends_them_its_step(tmp_path: Path) -> None:
+    inner = [{"response": "a", "reward": 1}, {"response": "b", "step": 9}, 3]
+    found = of(tmp_path, {"step": 4, "reward": 0.5, "samples": inner})
+    assert [(x.line, x.step, x.response, x.reward) for x in found.samples] == [
+        (1, 4, "a", 1.0),
+        (1, 9, "b", None),
+    ]
+    assert found.left_out == 1
+
+
+def test_a_line_around_other_texts_holds_no_response(tmp_path: Path) -> None:
+    found = of(tmp_path, {"examples": [{"question": "q", "answer": "gold"}]}, {"response": "a"})
+    assert [sample.response for sample in found.samples] == ["a"]
+    assert found.left_out == 1
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(["a", "b"], ["a", "b"], id="texts"),
+        pytest.param([[USER, FIRST], [USER, LAST]], ["hello", "hi"], id="conversations"),
+        pytest.param([[{"response": "a"}, {"response": "b"}]], ["a", "b"], id="lists of records"),
+    ],
+)
+def test_records_that_are_no_tables(
+    tmp_path: Path, records: list[Any], expected: list[str]
+) -> None:
+    array = read(samples, write(tmp_path / "s.json", json.dumps(records)))
+    lines = of(tmp_path, *records)
+    assert [sample.response for sample in array.samples] == expected
+    assert [sample.response for sample in lines.samples] == expected
+
+
+def test_conversations_of_sharegpt(tmp_path: Path) -> None:
+    chat = [{"from": "human", "value": "q"}, {"from": "gpt", "value": "hi"}]
+    found = of(tmp_path, {"conversations": chat}).samples[0]
+    assert (found.prompt, found.response) == ("q", "hi")
+
+
 def test_samples_beyond_the_limit_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,7 +535,7 @@ def test_samples_beyond_the_limit_are_counted(
 )
 def test_no_record_is_a_traceback(record: Any) -> None:
     found = sort(samples_of([(1, record)], "f"))
-    assert found.samples or found.left_out == 1
+    assert found.samples or found.left_out >= 1
 
 
 def test_records_without_text_are_counted_and_located(tmp_path: Path) -> None:
@@ -470,6 +598,54 @@ def test_an_unusual_field_names_the_response(tmp_path: Path) -> None:
     found = sort(read_samples(path, "my text"))
     assert [(sample.line, sample.response) for sample in found.samples] == [(1, "mine")]
     assert found.told == "s.jsonl: 2 records hold no response and were left out: 2, 3"
+
+
+@pytest.mark.parametrize(
+    ("field", "record", "expected"),
+    [
+        pytest.param("output.text", {"output": {"text": "a"}}, ["a"], id="a key in a table"),
+        pytest.param("a.b.c", {"a": {"b": {"c": "x"}}}, ["x"], id="deeper"),
+        pytest.param("a.b", {"a.b": "x", "a": {"b": "y"}}, ["x"], id="a key with a dot"),
+        pytest.param("c.0.text", {"c": [{"text": "a"}, {"text": "b"}]}, ["a"], id="a place"),
+        pytest.param("c.text", {"c": [{"text": "a"}, {"text": "b"}]}, ["a", "b"], id="each place"),
+        pytest.param("m.chat", {"m": {"chat": [USER, FIRST]}}, ["hello"], id="a conversation"),
+        pytest.param("x", {"x": ["a", "b"]}, ["a", "b"], id="a batch"),
+        pytest.param("x.9", {"x": ["a"]}, [], id="no such place"),
+    ],
+)
+def test_a_field_may_be_a_path(
+    tmp_path: Path, field: str, record: dict[str, Any], expected: list[str]
+) -> None:
+    path = write_jsonl(tmp_path / "s.jsonl", [record])
+    assert [item.response for item in sort(read_samples(path, field)).samples] == expected
+
+
+def test_a_field_inside_the_records_of_a_document(tmp_path: Path) -> None:
+    text = json.dumps({"all": [{"o": {"t": "a"}}, {"o": {"t": "b"}}]})
+    found = sort(read_samples(write(tmp_path / "s.json", text), "o.t"))
+    assert [(item.line, item.response) for item in found.samples] == [(1, "a"), (2, "b")]
+
+
+def test_where_no_record_has_the_field_its_keys_are_told(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "s.jsonl", [{"id": 1, "out": {"text": "a"}}, {"mine\x1b": "b"}])
+    assert sort(read_samples(path, "nope")).told == (
+        "s.jsonl: 2 records hold no response and were left out: 1, 2; "
+        "their keys are id, out, out.text, mine\x1b"
+    )
+
+
+def test_keys_are_told_up_to_a_number(tmp_path: Path) -> None:
+    found = of(tmp_path, {f"k{place}": 1 for place in range(100)})
+    assert "k39, ..." in found.told
+    assert "k40" not in found.told
+
+
+def test_records_of_many_shapes_are_read_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlhfdoctor.readers._samples._MOST_SHAPES", 2)
+    found = of(tmp_path, *[{f"k{n}": n, "response": "a", "reward": n} for n in range(5)] * 2)
+    assert [sample.reward for sample in found.samples] == [0.0, 1.0, 2.0, 3.0, 4.0] * 2
 
 
 def test_a_cut_last_line_is_noted_and_the_rest_kept(tmp_path: Path) -> None:
