@@ -6,19 +6,23 @@ Tracks hold finite values only; whether a metric was ever not finite is a rule o
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from statistics import fmean
+from typing import Any
 
 import polars as pl
 
 from rlhfdoctor import text
 from rlhfdoctor.model import Column, Evidence, Location, Onset, Run
+from rlhfdoctor.ngrams import MOST_TEXTS
+from rlhfdoctor.responses import MEASURES, measure
 from rlhfdoctor.series import LARGEST, halves_differ
 
 ROUNDING = 0.01
@@ -40,6 +44,16 @@ SIGNS = (
     "dpo_reward_chosen",
 )
 """Metrics that cannot leave zero without an update."""
+
+BLOCK = 2**23
+"""Bytes of responses that are measured together: tokens of a block are in memory at once."""
+
+LOOP = 30
+"""Characters from which a repeating end is a loop: "...", "ha ha ha" and rules of tables end texts
+that are sound."""
+
+FEWEST_ENDS, END_SHARE = 8, 0.05
+"""Responses, and their share, that must end with a token for it to be the end token."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -241,21 +255,55 @@ def best(run: Run, metrics: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One response: its tokens (the run's own ids where present, else words) and likelihoods.
+    """One response, measured (``responses.MEASURES`` says how).
 
-    nll, ref_nll: minus the log-probability of the ``scored`` tokens under policy and reference,
-    None where the file has none that is possible. thirds: the same per token over the first and
-    over the last third of them; None with ``nll`` and below three tokens.
+    length: in the ``unit`` of its batch. distinct: shares of different 1-, 2- and 3-grams of its
+    tokens. period, covered: characters of the loop at its end. run, run_of: its longest run of one
+    character. ratio: compressed over plain size. gopher: repetition thresholds that it exceeds.
+    ended: whether it ends with the end token, None where the file shows none. nll, ref_nll: minus
+    the log-probability of the ``scored`` tokens under policy and reference, None where the file has
+    none that is possible. thirds: the same per token over the first and over the last third of
+    them; None with ``nll`` and below three tokens.
     """
 
     line: int
-    words: list[str]
-    tokens: list[int] | list[str]
+    prompt: str | None
+    text: str
+    group: str | None
     reward: float | None
+    components: Mapping[str, float] | None
+    truncated: bool | None
+    length: int
+    distinct: tuple[float | None, float | None, float | None]
+    period: int
+    covered: int
+    run: int
+    run_of: str
+    ratio: float | None
+    gopher: tuple[str, ...]
+    script: str | None
+    switches: int
+    marks_only: bool
+    ended: bool | None
     nll: float | None
     ref_nll: float | None
     scored: int
     thirds: tuple[float, float] | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the response."""
+        return text.words(self.text)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds nothing, or nothing but marks of special tokens."""
+        return self.marks_only or not self.text.strip()
+
+    @property
+    def looping(self) -> bool:
+        """Whether it ends in a loop: three periods or more, ``LOOP`` characters or more."""
+        return self.covered >= LOOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,52 +342,123 @@ class Batch:
     @property
     def mean_length(self) -> float:
         """Mean length in ``unit``."""
-        return fmean(len(item.tokens) for item in self.items)
+        return fmean(item.length for item in self.items)
 
     @property
     def distinct_3(self) -> float | None:
         """Mean share of different 3-grams within a response; None where all are too short."""
-        shares = [text.distinct(item.tokens, 3) for item in self.items]
-        known = [share for share in shares if share is not None]
+        known = [item.distinct[2] for item in self.items if item.distinct[2] is not None]
         return fmean(known) if known else None
+
+    @property
+    def looping(self) -> float:
+        """Share of responses that end in a loop."""
+        return fmean(item.looping for item in self.items)
 
     def share_of_length(self, length: int) -> float:
         """Return the share of responses of exactly that length."""
-        return fmean(len(item.tokens) == length for item in self.items)
+        return fmean(item.length == length for item in self.items)
 
 
 @lru_cache(maxsize=1)
 def batches(run: Run) -> tuple[Batch, ...]:
     """Return the run's responses by source and step, sources in order, steps ascending.
 
-    Lengths are tokens where at least half of a file's responses carry token ids, and responses
-    without ids are then left out; words otherwise.
+    Lengths are tokens where at least half of a file's responses carry token ids, or the number of
+    their tokens, and responses without are then left out; words otherwise.
     """
-    columns = ("source", "step", "line", "response", "reward", "token_ids", "logprobs")
-    frame = run.samples.select(*columns, "ref_logprobs").drop_nulls("response").collect()
+    there = run.samples.collect_schema().names()
+    known = [name for name in MEASURES if name in there]
+    frame = run.samples.select(*_SAMPLED, *known).drop_nulls("response").collect()
     share = frame.group_by("source").agg(pl.col("token_ids").is_not_null().mean())
     with_ids = {source for source, ids in share.iter_rows() if ids >= 0.5}
+    ends = {source: end_token(part) for (source,), part in frame.group_by("source")}
     groups: dict[tuple[str, int | None], list[Item]] = defaultdict(list)
-    for source, step, line, response, reward, ids, logprobs, reference in frame.iter_rows():
-        if source in with_ids and ids is None:
-            continue
-        words = text.words(response)
-        nll = _nll(logprobs)
-        groups[source, step].append(
-            Item(
-                line=line,
-                words=words,
-                tokens=ids if source in with_ids else words,
-                reward=reward if reward is not None and math.isfinite(reward) else None,
-                nll=nll,
-                ref_nll=None if nll is None else _nll(reference, len(logprobs)),
-                scored=0 if nll is None else len(logprobs),
-                thirds=None if nll is None else _thirds(logprobs),
-            )
-        )
+    for block in _blocks(frame):
+        measured = _measured(block)
+        for row, found in zip(
+            block.iter_rows(named=True), measured.iter_rows(named=True), strict=True
+        ):
+            source = row["source"]
+            if source not in with_ids or row["token_ids"] is not None:
+                item = _item(row, found, ends[source], "tokens" if source in with_ids else "words")
+                groups[source, row["step"]].append(item)
     return tuple(
         Batch(source, step, "tokens" if source in with_ids else "words", tuple(items))
         for (source, step), items in sorted(groups.items(), key=_place)
+    )
+
+
+_SAMPLED = (
+    *("source", "step", "line", "prompt", "response", "group", "reward", "reward_components"),
+    *("truncated", "token_ids", "logprobs", "ref_logprobs"),
+)
+
+
+def _measured(block: pl.DataFrame) -> pl.DataFrame:
+    """Measure responses, unless that was done when they were read."""
+    if "digest" in block.columns:
+        return block.select(*MEASURES)
+    return measure(block["response"].to_list(), block["token_ids"].to_list())
+
+
+def _blocks(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Cut samples into blocks whose responses can be measured together."""
+    sizes = frame.select(pl.col("response").str.len_bytes().cum_sum() // BLOCK)
+    starts = [0]
+    for place, block in enumerate(sizes["response"]):
+        if block != sizes["response"][starts[-1]] or place - starts[-1] == MOST_TEXTS:
+            starts.append(place)
+    for start, stop in zip(starts, [*starts[1:], frame.height], strict=True):
+        if stop > start:
+            yield frame.slice(start, stop - start)
+
+
+def end_token(frame: pl.DataFrame) -> int | None:
+    """Return the token id that ends responses: the commonest last one that stands nowhere else.
+
+    frame: responses with their ``token_ids``. None where none ends a twentieth of them, eight or
+    more: a word that stands last by chance is no end token.
+    """
+    ids = frame.lazy().select(id=pl.col("token_ids").list.drop_nulls()).drop_nulls()
+    last = ids.select(pl.col("id").list.last()).collect()["id"].drop_nulls()
+    before = pl.col("id").list.head(pl.col("id").list.len().cast(pl.Int64).clip(1) - 1)
+    inside = set(ids.select(before.explode().unique()).collect()["id"])
+    counted = last.value_counts(sort=True).head(10)
+    for token, count in counted.iter_rows():
+        if token not in inside and count >= max(FEWEST_ENDS, last.len() * END_SHARE):
+            return int(token)
+    return None
+
+
+def _item(row: Mapping[str, Any], found: Mapping[str, Any], end: int | None, unit: str) -> Item:
+    nll, count = _nll(row["logprobs"]), len(row["logprobs"] or ())
+    reward, last = row["reward"], found["last_id"]
+    components = row["reward_components"]
+    return Item(
+        line=row["line"],
+        prompt=row["prompt"],
+        text=row["response"],
+        group=row["group"],
+        reward=reward if reward is not None and math.isfinite(reward) else None,
+        components=json.loads(components) if components else None,
+        truncated=row["truncated"],
+        length=found["ids" if unit == "tokens" else "words"],
+        distinct=(found["distinct_1"], found["distinct_2"], found["distinct_3"]),
+        period=found["period"],
+        covered=found["covered"],
+        run=found["run"],
+        run_of=found["run_of"] or "",
+        ratio=found["ratio"],
+        gopher=tuple(found["gopher"].split(",")) if found["gopher"] else (),
+        script=found["script"],
+        switches=found["switches"],
+        marks_only=found["marks_only"],
+        ended=None if end is None or last is None else last == end,
+        nll=nll,
+        ref_nll=None if nll is None else _nll(row["ref_logprobs"], count),
+        scored=0 if nll is None else count,
+        thirds=None if nll is None else _thirds(row["logprobs"]),
     )
 
 

@@ -124,6 +124,40 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     return sxy / math.sqrt(sxx * syy)
 
 
+def grown(
+    hits: Sequence[int], totals: Sequence[int], likely: float = 2.0, sure: float = 4.0
+) -> tuple[int, int, int] | None:
+    """Date the rise of a share: the row from which it stands above the first one's for good.
+
+    hits, totals: responses that show something, and responses, of each row. Every row from there on
+    lies ``likely`` binomial standard errors above the first, and all of them together ``sure``.
+
+    Returns:
+        The row, and the first and the last row that may be it: the row after the last one below
+        the first row's share, and the row itself. None where nothing rose.
+    """
+    at = len(totals)
+    while at > 1 and _above(hits[0], totals[0], hits[at - 1], totals[at - 1]) > likely:
+        at -= 1
+    later = sum(hits[at:]), sum(totals[at:])
+    if at == len(totals) or _above(hits[0], totals[0], *later) <= sure:
+        return None
+    low = at
+    while low > 1 and hits[low - 1] * totals[0] > hits[0] * totals[low - 1]:
+        low -= 1
+    return at, low, at
+
+
+def _above(hits: int, total: int, later_hits: int, later_total: int) -> float:
+    """Return by how many standard errors of the pooled share the later share lies above."""
+    if not total or not later_total:
+        return 0.0
+    pooled = (hits + later_hits) / (total + later_total)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / total + 1 / later_total))
+    gain = later_hits / later_total - hits / total
+    return gain / error if error > 0.0 else 0.0
+
+
 def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: int) -> Onset:
     """Date the beginning of what an alarm saw, with the interval that the rows allow.
 

@@ -33,7 +33,7 @@ def rewarded(run: Run, fewest: int) -> list[list[Batch]]:
 
 def longest(steps: Sequence[Batch]) -> int:
     """Return the greatest length of a file's responses: the limit, where they pile up there."""
-    return max(len(item.tokens) for batch in steps for item in batch.items)
+    return max(item.length for batch in steps for item in batch.items)
 
 
 def alarms(
@@ -47,14 +47,15 @@ def alarms(
     estimator: str | None = None,
     above: Callable[[float], float] | None = None,
     below: Callable[[float], float] | None = None,
+    holds: Callable[[Sequence[Batch]], bool] = lambda steps: True,
     args: Callable[[Sequence[Batch]], Mapping[str, object]] = lambda steps: {},
 ) -> Iterator[Finding | Skip]:
     """Yield a critical finding for each sample file that is beyond its limit to the end.
 
     wants: what the responses must carry, for the skip where no file has two measurable steps; None
     where something else was looked at. above, below: the limit, given the measure of the file's
-    first step. The template's arguments are source, start, level, step (the first beyond), and
-    ``args`` of the file's steps.
+    first step. holds: whether it stands a second look at the steps. The template's arguments are
+    source, start, level, step (the first beyond), and ``args`` of the file's steps.
     """
     files = measured(run, fewest, measure)
     if not files and wants is not None:
@@ -63,7 +64,7 @@ def alarms(
         high = above(values[0]) if above else math.inf
         low = below(values[0]) if below else -math.inf
         bad = standing_from([not low <= value <= high for value in values])
-        if bad is None:
+        if bad is None or not holds(steps):
             continue
         first, last = steps[bad], steps[-1]
         evidence = sample_evidence(

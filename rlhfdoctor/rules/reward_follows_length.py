@@ -104,7 +104,7 @@ def _within(files: list[list[Batch]]) -> float | None:
     found = []
     for ladder in files:
         for batch in ladder:
-            lengths = [float(len(item.tokens)) for item in batch.items]
+            lengths = [float(item.length) for item in batch.items]
             rewards = [item.reward for item in batch.items if item.reward is not None]
             r = correlation(lengths, rewards)
             if r is not None:
