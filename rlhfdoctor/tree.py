@@ -3,9 +3,10 @@
 Roots stand in the order in which an experienced engineer asks: A is the log whole, B is anything
 not finite, C did the weights move, D is the reference what it should be, E is there a learning
 signal, F are the updates sound, G is the objective the right one, H does preference training
-displace, I is a setting out of its range. A question is answered by rules: yes where one of them
-found something, no where at least one looked and none did, unknown where none could look. A cause
-names its rivals, the test that would tell them apart, and how that test came out.
+displace, I is a setting out of its range, J are samples broken that nothing compares with. A
+question is answered by rules: yes where one of them found something, no where at least one looked
+and none did, unknown where none could look. A cause names its rivals, the test that would tell them
+apart, and how that test came out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rlhfdoctor.model import Answer, Cause, Confidence, Finding, Onset, Reply, Rival, Skip
+
+REPETITION = ("SMP001", "SMP002")
+"""Rules that find a policy which began to repeat itself."""
+
+PAID = ("RWD001", "RWD002", "RWD004", "RWD005", "RWD012", "RWD013")
+"""Rules that find what the reward pays for in place of the task."""
 
 RECOMPUTE = "rlhfdoctor diagnose {run} --reference MODEL"
 SAMPLES = "rlhfdoctor samples {samples} --ngrams 3"
@@ -97,12 +104,12 @@ _REFERENCE = Or(
 _REWARD = Or(
     OVER_OPTIMISATION,
     "score late samples with a second reward model",
-    rules=("RWD001", "RWD002", "RWD004", "RWD005"),
+    rules=PAID,
 )
 _LOOPS = Or(
     "repetition collapse",
     "read late samples for loops",
-    rules=("SMP001",),
+    rules=REPETITION,
     command=SAMPLES,
 )
 _MISMATCH = Or(
@@ -113,7 +120,7 @@ _MISMATCH = Or(
 _CUT = Or(
     CUT_OFF,
     "score answers that were not cut",
-    rules=("LEN007", "LEN008", "LEN009"),
+    rules=("LEN007", "LEN008", "LEN009", "LEN010"),
 )
 
 _DIVERGED = Or(
@@ -126,12 +133,12 @@ _OVER_OPTIMISED = Ends(
     OVER_OPTIMISATION,
     "probable",
     "repair the reward first; a stronger KL penalty or a lower learning rate only delays it",
-    proof=("RWD001", "RWD002", "RWD004", "RWD005"),
+    proof=PAID,
     rivals=(
         Or(
             "policy drift",
             "score late samples with a second reward model",
-            against=("RWD001", "RWD002", "RWD004", "RWD005"),
+            against=PAID,
         ),
         _REFERENCE,
         _LOOPS,
@@ -160,9 +167,24 @@ _REPETITION = Ends(
         Or(
             "logits that are not finite",
             'one character over and over ("!!!!") is token 0: look for NaN in the rollout engine',
-            rules=("NUM001", "CKP002"),
+            rules=("NUM001", "CKP002", "SMP003"),
         ),
         _REWARD,
+    ),
+)
+_NAN_LOGITS = Ends(
+    "logits that are not finite",
+    "possible",
+    "compare the rollout engine's log-probabilities with the trainer's; other attention kernel or "
+    "precision; look at the weights it was sent",
+    caveat="from the text alone: no number of the log shows it",
+    rivals=(
+        Or(
+            "repetition collapse",
+            "look whether entropy or perplexity fell before, and loops of other text came first",
+            rules=("ENT001", "PPL001", "PPL003"),
+        ),
+        Or("NaN in log or weights", "look for it in both", rules=("NUM001", "CKP002")),
     ),
 )
 _NO_SIGNAL = Ends(
@@ -171,6 +193,15 @@ _NO_SIGNAL = Ends(
     "check the reward's parser and the prompt template, then easier (or harder) prompts",
     leads=("GRP001",),
     rivals=(_CUT,),
+)
+_ONE_ANSWER = Ends(
+    "policy collapse",
+    "probable",
+    "go back to before it; an entropy bonus, a lower learning rate, a balanced reward",
+    rivals=(
+        Or(NO_SIGNAL, "look for reward spread within a group", rules=("GRP001",)),
+        _LOOPS,
+    ),
 )
 _NO_UPDATE = Ends(
     NO_UPDATE,
@@ -235,7 +266,7 @@ def _reward(code: str, otherwise: Ends) -> Ask:
     return Ask(
         code,
         "Does the reward rise with it?",
-        ("RWD001", "RWD002", "RWD003"),
+        ("RWD001", "RWD002", "RWD003", "RWD012"),
         yes=_OVER_OPTIMISED,
         no=otherwise,
         unknown=otherwise,
@@ -342,6 +373,12 @@ TREE: tuple[Ask, ...] = (
         ),
     ),
     Ask(
+        "B2",
+        "Are answers one character over and over?",
+        ("SMP003",),
+        yes=_reward("B2a", _NAN_LOGITS),
+    ),
+    Ask(
         "C",
         "Did the weights never move?",
         ("UPD001", "UPD002", "CKP003", "CKP006", "REF006"),
@@ -430,7 +467,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "E1",
         "Do the answers never end before the limit, from the start?",
-        ("LEN007", "LEN008", "LEN009"),
+        ("LEN007", "LEN008", "LEN009", "LEN010"),
         yes=_CUT_OFF,
     ),
     Ask(
@@ -492,7 +529,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G0",
         "Does the reward rise while the task is done no better?",
-        ("RWD004", "RWD005"),
+        ("RWD004", "RWD005", "RWD013"),
         yes=_OVER_OPTIMISED,
     ),
     Ask(
@@ -515,7 +552,7 @@ TREE: tuple[Ask, ...] = (
         yes=Ask(
             "G2a",
             "Do the samples repeat themselves?",
-            ("SMP001", "PPL005"),
+            (*REPETITION, "PPL005"),
             yes=_reward("G2b", _REPETITION),
             no=Ends(
                 "entropy collapse",
@@ -535,11 +572,11 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G3",
         "Did the response length explode?",
-        ("LEN003", "LEN004", "LEN005"),
+        ("LEN003", "LEN004", "LEN005", "LEN011"),
         yes=Ask(
             "G3a",
             "Do the samples repeat themselves?",
-            ("SMP001",),
+            REPETITION,
             yes=_reward("G3b", _REPETITION),
             no=Ask(
                 "G3c",
@@ -570,13 +607,13 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G4",
         "Do the samples repeat themselves?",
-        ("SMP001",),
+        REPETITION,
         yes=_reward("G4a", _REPETITION),
     ),
     Ask(
         "G5",
-        "Did entropy or perplexity explode?",
-        ("ENT002", "PPL004"),
+        "Did entropy or perplexity explode, or the text leave its script?",
+        ("ENT002", "PPL004", "SMP006"),
         yes=Ends(
             "entropy explosion",
             "possible",
@@ -594,7 +631,7 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G6",
         "Did the answers shrink to nothing?",
-        ("LEN006",),
+        ("LEN006", "SMP004"),
         yes=Ends(
             "length collapse",
             "possible",
@@ -612,15 +649,14 @@ TREE: tuple[Ask, ...] = (
     Ask(
         "G7",
         "Did the answers stop depending on the question?",
-        ("RWD006", "RWD007"),
-        yes=Ends(
-            "policy collapse",
-            "probable",
-            "go back to before it; an entropy bonus, a lower learning rate, a balanced reward",
-            rivals=(
-                Or(NO_SIGNAL, "look for reward spread within a group", rules=("GRP001",)),
-                _LOOPS,
-            ),
+        ("RWD006", "RWD007", "SMP005"),
+        yes=Ask(
+            "G7a",
+            "Do the samples repeat themselves?",
+            REPETITION,
+            yes=_reward("G7b", _REPETITION),
+            no=_ONE_ANSWER,
+            unknown=_ONE_ANSWER,
         ),
     ),
     Ask(
@@ -703,6 +739,21 @@ TREE: tuple[Ask, ...] = (
             "configuration",
             "possible",
             "bring the setting into the range that its algorithm is used with",
+        ),
+    ),
+    Ask(
+        "J",
+        "Are most samples broken, with none from before to compare with?",
+        ("SMP010",),
+        yes=Ends(
+            "broken samples of unknown origin",
+            "possible",
+            "sample the initial model with the same prompts; whether training did it shows there",
+            rivals=(
+                _LOOPS,
+                _CUT,
+                Or("a task or a model that always did it", "sample the initial model and compare"),
+            ),
         ),
     ),
 )

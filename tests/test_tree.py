@@ -119,6 +119,23 @@ def test_nothing_found_means_no_cause() -> None:
         pytest.param([found("NUM001")], "non-finite values", id="NaN"),
         pytest.param([found("CKP002", kind="checkpoint")], "non-finite values",
                      id="NaN in the weights"),
+        pytest.param([found("SMP003")], "logits that are not finite", id="one character"),
+        pytest.param([found("SMP003"), found("RWD002", severity="warning")],
+                     "reward over-optimisation", id="one character that is paid"),
+        pytest.param([found("SMP002")], "repetition collapse", id="loops alone"),
+        pytest.param([found("SMP010", severity="warning")], "broken samples of unknown origin",
+                     id="loops that nothing compares with"),
+        pytest.param([found("SMP004")], "length collapse", id="silence"),
+        pytest.param([found("SMP005")], "policy collapse", id="one answer to all"),
+        pytest.param([found("SMP005"), found("SMP002")], "repetition collapse",
+                     id="one looping answer to all"),
+        pytest.param([found("SMP006", severity="warning")], "entropy explosion",
+                     id="another script"),
+        pytest.param([found("LEN010", severity="warning")], "answers cut at the length limit",
+                     id="samples that were cut from the start"),
+        pytest.param([found("LEN011")], "length explosion", id="samples that came to be cut"),
+        pytest.param([found("RWD013", severity="warning")], "reward over-optimisation",
+                     id="a part of the reward that is lost"),
         pytest.param([found("DPO001")], "likelihood displacement", id="chosen answers unlearnt"),
         pytest.param([found("DPO001"), found("DPO003")], "preference training diverged",
                      id="worse at the pairs than untrained"),
@@ -163,7 +180,7 @@ def test_what_is_over_answers_a_question_only_as_a_fault(
 
 
 def test_no_samples_leave_an_entropy_collapse_possible() -> None:
-    (cause,) = causes(found("ENT001"), skipped=("SMP001", "PPL005"))
+    (cause,) = causes(found("ENT001"), skipped=("SMP001", "SMP002", "PPL005"))
     assert (cause.name, cause.confidence) == ("entropy collapse", "possible")
     assert "no samples" in cause.caveat
 
@@ -284,12 +301,13 @@ def test_a_rival_that_a_rule_found_is_named_with_it() -> None:
 def test_a_rival_that_no_rule_found_is_told_from_the_cause() -> None:
     rival = told("repetition collapse", found("KL003"), found("RWD002"))
     assert (rival.reply, rival.command) == ("no", "")
-    assert rival.why == "SMP001 found no sign of it"
+    assert rival.why == "SMP001, SMP002 found no sign of it"
 
 
 def test_a_test_that_was_not_run_is_told_with_its_command() -> None:
-    rival = told("repetition collapse", found("KL003"), found("RWD002"), skipped=("SMP001",))
-    assert (rival.reply, rival.why) == ("unknown", "SMP001: x")
+    unread = ("SMP001", "SMP002")
+    rival = told("repetition collapse", found("KL003"), found("RWD002"), skipped=unread)
+    assert (rival.reply, rival.why) == ("unknown", "SMP001: x; SMP002: x")
     assert rival.command == "rlhfdoctor samples {samples} --ngrams 3"
 
 

@@ -8,8 +8,8 @@ from rlhfdoctor.measures import Batch, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import onset_between, rewarded, standing_from, too_few
-from rlhfdoctor.series import correlation
-from rlhfdoctor.text import count_ngrams, ngrams
+from rlhfdoctor.rules._shares import LIKELY, above, partial
+from rlhfdoctor.text import count_ngrams, joined, ngrams
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Limits:
     documents: float = 0.7  # share of the last responses that hold it
     words: float = 0.2  # share of all their n-grams that it is
     growth: float = 2.0  # times its share among the first responses
-    correlation: float = 0.5  # Pearson's r of its count in a response and the reward
+    correlation: float = 0.5  # r of its count in a response and the reward, length held equal
     fewest: int = 8  # responses a sampled step
 
 
@@ -29,7 +29,8 @@ class Limits:
     needs=["samples.reward", "samples.steps"],
     limits=Limits,
     text="'{phrase}' is in {documents_share:.0%} of the last responses and makes {share:.0%} of "
-    "their {n}-grams ({before:.0%} at the start); the reward follows its count (r = {r:.2f})",
+    "their {n}-grams ({before:.0%} at the start); the reward follows its count (r = {r:.2f} "
+    "at equal length)",
     brief="the reward pays for '{phrase}'",
 )
 def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
@@ -37,7 +38,10 @@ def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Over-optimised policies end in "thanks", in "Sssss", in one word (TRL 322). A learnt format also
     appears in every response, but once: a paid phrase is a fifth of all the policy writes. A
-    healthy run's favourite word reached 44 % of the responses, so 70 % is asked for. [H]
+    healthy run's favourite word reached 44 % of the responses, so 70 % is asked for. Longer answers
+    hold more of every word, so length is held equal; of several phrases the one is named that the
+    reward follows most. It is dated where its share within a response rises above that of the first
+    step for good, by more than two standard errors: long before it takes over. [H]
 
     Remedy: repair the reward before anything else; a stronger KL penalty only delays it. Rescore
     late samples with a second reward model or a judge.
@@ -51,7 +55,7 @@ def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
             if found is None:
                 continue
             phrase, share, before, documents, r = found
-            bad = standing_from([_share(batch, phrase) > limits.words for batch in ladder])
+            bad = _since(ladder, phrase, limits)
             if bad is None:
                 continue
             yield Finding(
@@ -67,7 +71,7 @@ def reward_pays_phrase(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
                     ),
                 ),
                 {
-                    "phrase": " ".join(phrase),
+                    "phrase": joined(phrase),
                     "share": share,
                     "before": before,
                     "documents_share": documents,
@@ -85,19 +89,36 @@ def _paid(
     last = ladder[-1]
     occurrences, documents = count_ngrams([item.words for item in last.items], n)
     total = occurrences.total()
+    paid = []
     for phrase, count in occurrences.most_common(3):
         share, held = count / total, documents[phrase] / len(last.items)
         before = _share(ladder[0], phrase)
-        if share < limits.words or held < limits.documents or share < limits.growth * before:
+        if share <= limits.words or held < limits.documents or share < limits.growth * before:
             continue
         items = list(chain.from_iterable(batch.items for batch in ladder))
-        r = correlation(
+        r = partial(
             [float(_occurrences(item.words, phrase)) for item in items],
             [item.reward for item in items if item.reward is not None],
+            [float(item.length) for item in items],
         )
         if r is not None and r > limits.correlation:
-            return phrase, share, before, held, r
-    return None
+            paid.append((phrase, share, before, held, r))
+    return max(paid, key=lambda found: found[-1], default=None)
+
+
+def _since(ladder: list[Batch], phrase: tuple[str, ...], limits: Limits) -> int | None:
+    """Return the first step from which the phrase is more frequent than at the first, or rife."""
+    shares = [[(item, _density(item.words, phrase)) for item in batch.items] for batch in ladder]
+    return standing_from(
+        [
+            above(shares[0], values) > LIKELY or _share(batch, phrase) > limits.words
+            for batch, values in zip(ladder, shares, strict=True)
+        ]
+    )
+
+
+def _density(words: list[str], phrase: tuple[str, ...]) -> float:
+    return _occurrences(words, phrase) / max(len(words) - len(phrase) + 1, 1)
 
 
 def _occurrences(words: list[str], phrase: tuple[str, ...]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, variance
 from typing import Any
 
@@ -95,3 +95,37 @@ def sampled(evidence: Evidence, file: str, unit: str) -> bool:
 def log_of(columns: Mapping[str, Any], **rest: Any) -> Run:
     """Return a run whose log holds these columns, where their names are not known beforehand."""
     return run_of(**rest, **columns)
+
+
+def prose(place: int, words: int = 12) -> str:
+    """Return a text of so many words; no word comes twice, in it or in that of another place."""
+    return " ".join(f"word{place}x{index}" for index in range(words))
+
+
+def sharing(
+    *counts: int,
+    of: int = 20,
+    text: Callable[[int], str],
+    other: Callable[[int], str] = prose,
+    steps: bool = True,
+    **fields: Any,
+) -> list[dict[str, Any]]:
+    """Return responses of steps 0, 10, 20, ... of which so many are ``text``, the others prose.
+
+    Every response has a prompt of its own. steps: False leaves the step out. fields: of each
+    response, as they are or as a function of its place among all.
+    """
+    rows: list[dict[str, Any]] = []
+    for index, count in enumerate(counts):
+        for number in range(of):
+            place = len(rows)
+            made = {key: call(place) if callable(call) else call for key, call in fields.items()}
+            rows.append(
+                {
+                    "step": 10 * index if steps else None,
+                    "prompt": f"prompt {place}",
+                    "response": text(place) if number < count else other(place),
+                    **made,
+                }
+            )
+    return rows

@@ -108,6 +108,31 @@ def test_samples_of_two_steps_are_needed() -> None:
     assert skipped("SMP001", run_of(response_length_mean=[50.0] * 20))
 
 
+def lengthening(words: int, vocabulary: int) -> Run:
+    """Two steps of eight responses: 20 different words, then so many of so few different ones."""
+    first = [" ".join(f"a{place}x{index}" for index in range(20)) for place in range(8)]
+    later = [
+        " ".join(f"w{(index * index * 7 + place) % vocabulary}" for index in range(words))
+        for place in range(8)
+    ]
+    texts = [*first, *later]
+    return run_of(
+        samples=[{"step": 10 * (place // 8), "response": text} for place, text in enumerate(texts)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "alarms"),
+    [
+        pytest.param(lengthening(400, 101), False, id="words that come again far apart"),
+        pytest.param(lengthening(400, 5), True, id="words that come again at once"),
+        pytest.param(lengthening(20, 5), True, id="no longer than they were"),
+    ],
+)
+def test_longer_responses_are_compared_in_windows_of_equal_length(run: Run, alarms: bool) -> None:
+    assert clear("SMP001", run) is not alarms
+
+
 def test_the_limits_can_be_set() -> None:
     run = varied(95, 94, 85, 85)
     assert clear("SMP001", run)

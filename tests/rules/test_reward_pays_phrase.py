@@ -101,7 +101,7 @@ def test_eight_responses_a_step_are_needed(responses: int, paid: bool) -> None:
 
 
 def test_it_is_a_warning_dated_between_two_sampled_steps() -> None:
-    run = run_of(samples=said(NONE, [1] * 20, [4] * 20, [5] * 20), log_offset=1)
+    run = run_of(samples=said(NONE, [0] * 19 + [4], [4] * 20, [5] * 20), log_offset=1)
     finding = only("RWD002", run)
     assert finding.severity == "warning"
     assert finding.onset is not None
@@ -115,6 +115,39 @@ def test_it_is_a_warning_dated_between_two_sampled_steps() -> None:
     assert "50% of their 1-grams (0% at the start)" in finding.message
     assert "r = 1.00" in finding.message
     assert "pays for 'thanks'" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("holding", "step"),
+    [
+        pytest.param(3, 20, id="three responses of twenty may be chance"),
+        pytest.param(5, 10, id="five of twenty are more than two standard errors"),
+    ],
+)
+def test_it_is_dated_where_the_phrase_began_to_grow(holding: int, step: int) -> None:
+    run = run_of(samples=said(NONE, [1] * holding + NONE[holding:], [4] * 20, [5] * 20))
+    finding = only("RWD002", run)
+    assert finding.onset is not None
+    assert (finding.onset.low, finding.onset.step) == (step - 9, step)
+
+
+def test_of_several_phrases_the_one_is_named_that_the_reward_follows_most() -> None:
+    first = batch(0, [[0]] * 10, texts=["a b c d e"] * 10, rewards=[0.0] * 10)
+    last = batch(
+        10,
+        [[0]] * 10,
+        texts=[" ".join(["so"] * 6 + ["very"] * (3 + place % 3)) for place in range(10)],
+        rewards=[3.0 + place % 3 for place in range(10)],
+    )
+    assert "'very'" in only("RWD002", run_of(samples=[*first, *last])).message
+
+
+def test_a_word_that_comes_with_length_is_not_what_is_paid() -> None:
+    samples = said(NONE, [4] * 20)
+    for place, row in enumerate(samples):
+        row["token_ids"] = [0] * (20 + place)
+        row["reward"] = 20.0 + place
+    assert clear("RWD002", run_of(samples=samples))
 
 
 def test_a_phrase_of_two_words_is_found_where_no_single_word_is_enough() -> None:
