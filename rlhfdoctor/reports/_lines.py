@@ -7,17 +7,45 @@ from collections.abc import Iterator
 
 from rlhfdoctor.model import Cause, Change, Diagnosis
 
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that move a cursor, reverse a line, or have no agreed shape or width."""
+
+_HIDDEN = frozenset(
+    map(
+        chr,
+        (
+            0x034F,  # combining grapheme joiner
+            *(0x115F, 0x1160, 0x3164, 0xFFA0),  # Hangul fillers
+            *(0x17B4, 0x17B5),  # Khmer inherent vowels
+            *range(0x180B, 0x1810),  # Mongolian variation selectors
+            0x2800,  # braille pattern blank
+            *range(0xFE00, 0xFE10),  # variation selectors
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
+"""Characters of other categories that nobody sees: the default ignorable ones, and a blank."""
+
+MARKS = 4
+"""Combining marks of one letter that are drawn; Thai and Hebrew need three, a heap covers lines."""
 
 
 def shown(text: str) -> str:
-    """Return text with control, formatting and separator characters written as escapes."""
-    return "".join(
-        char.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(char) in _UNSAFE
-        else char
-        for char in text
-    )
+    """Return text in which nothing commands a terminal, hides, or leaves its place.
+
+    Control, formatting, separator, private and unassigned characters, those that have no shape,
+    and marks heaped upon one letter are written as escapes.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    parts: list[str] = []
+    marks = 0
+    for char in text:
+        category = unicodedata.category(char)
+        marks = marks + 1 if category[0] == "M" else 0
+        unsafe = category in _UNSAFE or char in _HIDDEN or marks > MARKS
+        parts.append(char.encode("unicode_escape").decode("ascii") if unsafe else char)
+    return "".join(parts)
 
 
 def five_lines(diagnosis: Diagnosis) -> list[str]:

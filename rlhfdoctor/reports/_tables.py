@@ -3,39 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from rich.cells import cell_len
+
+from rlhfdoctor.reports._cells import fit, padded
+from rlhfdoctor.reports._lines import shown
 
 Row = Mapping[str, Any]
 
 
+LEAST_TEXT = 20
+"""Cells that a column of sample text must have for a table to keep all its other columns."""
+
+MOST_TEXT = 160
+"""Cells after which sample text is cut where the page has no width."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A title, a line of column names, and rows of cells; the first column is a name.
+    """A title, a line of column names, and rows of cells.
 
-    spare: columns that a narrow page does without, the first to go first.
+    spare: columns that a narrow page does without, the first to go first. left: columns whose
+    cells stand left, the first where none are named; numbers stand right. text: the last column is
+    text of samples, which stands left and is cut to the page.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     spare: tuple[str, ...] = ()
+    left: tuple[str, ...] | None = None
+    text: bool = False
 
     def widths(self) -> list[int]:
-        """Return the width of each column, in characters."""
-        return [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
+        """Return the width of each column, in cells; of sample text, the least that it needs."""
+        columns = list(zip(self.header, *self.rows, strict=True))
+        widths = [max(cell_len(shown(cell)) for cell in column) for column in columns[:-1]]
+        if self.text:
+            longest = max(cell_len(fit(cell, LEAST_TEXT)) for cell in columns[-1])
+            return [*widths, longest]
+        return [*widths, max(cell_len(shown(cell)) for cell in columns[-1])]
 
     def within(self, width: int) -> TextTable:
         """Return the table without as many of its spare columns as do not fit; 0: no limit."""
         if not width or not self.spare or sum(self.widths()) + 2 * len(self.header) <= width:
             return self
         place = self.header.index(self.spare[0])
-        return TextTable(
-            self.title,
-            _without(self.header, place),
-            tuple(_without(row, place) for row in self.rows),
-            self.spare[1:],
+        return replace(
+            self,
+            header=_without(self.header, place),
+            rows=tuple(_without(row, place) for row in self.rows),
+            spare=self.spare[1:],
         ).within(width)
+
+    def lines(self, width: int) -> list[str]:
+        """Return header and rows with their columns aligned, safe to show; 0: no limit."""
+        *widths, last = self.widths()
+        if self.text:
+            last = max(width - sum(widths) - 2 * len(widths), 2) if width else MOST_TEXT
+        left = (*(self.header[:1] if self.left is None else self.left),)
+        found = []
+        for row in (self.header, *self.rows):
+            parts = [
+                padded(shown(cell), room, left=name in left)
+                for name, cell, room in zip(self.header, row, widths, strict=False)
+            ]
+            ends_left = self.text or self.header[-1] in left
+            end = fit(row[-1], last) if self.text else shown(row[-1])
+            parts.append(end if ends_left else padded(end, last, left=False))
+            found.append("  ".join(parts))
+        return found
 
 
 def _without(cells: tuple[str, ...], place: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,14 @@ from rlhfdoctor.reports._tables import (
 )
 from rlhfdoctor.reports.json import score_rows
 
-_ACTIVE = "\\`*_{}[]<>#|~!&"
-"""Characters that markdown or HTML would act on."""
+_ACTIVE = "\\`*_{}[]<>#|~!&$"
+"""Characters that markdown, HTML or GitHub's formulas would act on."""
+
+_ADDRESS = re.compile(r"(?<=\w)://|(?<=www)\.", re.IGNORECASE)
+"""What makes bare text a link: it is one no more with a backslash in it."""
+
+_NOTIFIES = re.compile(r"@(?=\w)|\\#(?=\w)")
+"""What GitHub makes a mention or a reference of, escaped or not, unless it is code."""
 
 
 @report("markdown")
@@ -144,8 +151,10 @@ def _prose(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text of a run as text: nothing in it is a mark, a link or a tag."""
-    return "".join(f"\\{char}" if char in _ACTIVE else char for char in shown(text))
+    """Return text of a run as text: nothing in it is a mark, a link, a tag or a mention."""
+    quiet = "".join(f"\\{char}" if char in _ACTIVE else char for char in shown(text))
+    unlinked = _ADDRESS.sub(lambda found: f"\\{found[0]}", quiet)
+    return _NOTIFIES.sub(lambda found: f"`{found[0][-1]}`", unlinked)
 
 
 def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
@@ -158,7 +167,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.findings:
         yield "## Findings"
         yield ""
-        yield from _table(
+        yield from table_markdown(
             TextTable(
                 "",
                 ("code", "severity", "what", "where"),
@@ -221,13 +230,14 @@ def _recomputed(
         yield f"- {plain(line)}"
     yield ""
     for table in score_tables(rows, references):
-        yield from _table(table)
+        yield from table_markdown(table)
     if has_off_policy(rows):
         yield plain(OFF_POLICY)
         yield ""
 
 
-def _table(table: TextTable) -> Iterator[str]:
+def table_markdown(table: TextTable) -> Iterator[str]:
+    """Yield a table with its title, and an empty line."""
     if table.title:
         yield f"**{plain(table.title)}**"
         yield ""

@@ -14,7 +14,13 @@ from rich.tree import Tree
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._lines import change, five_lines, rivals, shown
-from rlhfdoctor.reports._tables import OFF_POLICY, has_off_policy, reference_lines, score_tables
+from rlhfdoctor.reports._tables import (
+    OFF_POLICY,
+    TextTable,
+    has_off_policy,
+    reference_lines,
+    score_tables,
+)
 from rlhfdoctor.reports.json import score_rows
 
 STYLES = {
@@ -56,11 +62,10 @@ def write(lines: Iterable[Line], page: Page) -> str:
         cells = list(text.split("\t"))
         if indent:
             grid.add_column(width=indent)
-            cells.insert(0, Text())
         for _ in cells:
-            grid.add_column()
+            grid.add_column(overflow="fold")
         grid.columns[-1].ratio = 1
-        grid.add_row(*cells)
+        grid.add_row(*([Text()] if indent else []), *cells)
         console.print(grid)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
@@ -215,79 +220,6 @@ def _node(node: Mapping[str, Any]) -> Text:
     return told
 
 
-def survey_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield the survey of a sample file: findings, lengths, n-grams, repetition, duplicates."""
-    length = document["length"]
-    yield 0, Text(shown(f"{document['file']}: {document['samples']} samples"), style="bold")
-    if document["skipped_lines"]:
-        yield 2, Text(f"{document['skipped_lines']} lines could not be read", style="yellow")
-    for finding in document["findings"]:
-        yield 2, _finding_line(finding["severity"], finding["code"], finding["message"])
-    if length:
-        yield 0, Text("")
-        yield 0, Text(f"Length in {length['unit']}", style="bold")
-        yield (
-            2,
-            Text(
-                f"mean {length['mean']:.4g}  sd {length['std']:.4g}  min {length['min']}  "
-                f"p50 {length['p50']}  p90 {length['p90']}  p99 {length['p99']}  "
-                f"max {length['max']}  above mean + 3 sd: {length['over_3_sigma']}"
-            ),
-        )
-        most = max(item["count"] for item in length["histogram"])
-        for item in length["histogram"]:
-            bar = "#" * round(40 * item["count"] / most)
-            yield 2, Text(f"{item['low']:>6} - {item['high']:<6} {item['count']:>7}  {bar}")
-    for n in sorted({item["n"] for item in document["ngrams"]}):
-        yield 0, Text("")
-        yield 0, Text(f"{n}-grams (occurrences, samples, share of samples)", style="bold")
-        for item in document["ngrams"]:
-            if item["n"] == n:
-                yield (
-                    2,
-                    Text(
-                        f"{item['count']:>8} {item['samples']:>7} {item['share']:>6.1%}  "
-                        + shown(item["text"])
-                    ),
-                )
-    yield from _repetition(document)
-
-
-def _repetition(document: Mapping[str, Any]) -> Iterator[Line]:
-    repetition, duplicates = document["repetition"], document["duplicates"]
-    yield 0, Text("")
-    yield 0, Text("Repetition", style="bold")
-    distinct = "  ".join(
-        f"distinct-{n} {repetition[f'distinct_{n}']:.3f}"
-        for n in (1, 2, 3)
-        if repetition[f"distinct_{n}"] is not None
-    )
-    yield 2, Text(f"{distinct or 'too short to measure'}  (mean over samples)")
-    yield (
-        2,
-        Text(
-            f"loops at the end: {repetition['looping']} samples "
-            f"({repetition['looping_share']:.1%}); exact duplicates: "
-            f"{duplicates['samples']} samples in {duplicates['groups']} groups"
-        ),
-    )
-    for item in repetition["worst"]:
-        yield (
-            4,
-            Text(
-                f"line {item['line']}: period {item['period']}, {item['tokens']} tokens: "
-                + shown(item["text"])
-            ),
-        )
-    for step in document.get("steps", ()):
-        told = [f"{step['samples']} samples", f"length {step['mean_length']:.4g}"]
-        if step["distinct_3"] is not None:
-            told.append(f"distinct-3 {step['distinct_3']:.3f}")
-        if step["perplexity"] is not None:
-            told.append(f"perplexity {step['perplexity']:.4g}")
-        yield 2, Text(f"step {step['step']}: {', '.join(told)}")
-
-
 def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """Yield how each file and key of a run was understood, and what is missing for which rules."""
     yield 0, Text(shown(f"{document['path']}: {document['framework']} {document['algorithm']}"))
@@ -329,7 +261,7 @@ def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     yield 0, Text("Missing, and the rules that cannot look for want of it", style="bold")
     for item in document["silenced"]:
         yield 2, Text(shown(f"{item['missing']}: {', '.join(item['rules'])}"))
-    yield from _notes(document["notes"])
+    yield from note_lines(document["notes"])
 
 
 def _checkpoint(checkpoint: Mapping[str, Any]) -> str:
@@ -359,7 +291,7 @@ def recompute_lines(document: Mapping[str, Any], width: int = 0) -> Iterator[Lin
     yield from _recomputed(document["rows"], document["references"], width)
     if document["notes"]:
         yield 0, Text("")
-    yield from _notes(document["notes"])
+    yield from note_lines(document["notes"])
 
 
 def _recomputed(
@@ -373,23 +305,28 @@ def _recomputed(
         yield 2, Text(shown(sentence))
     for table in score_tables(rows, references):
         yield 0, Text("")
-        fitting = table.within(width - 2 if width else 0)
-        without = [name for name in table.header if name not in fitting.header]
-        yield 2, Text(shown(table.title), style="bold")
-        if without:
-            yield 2, Text(f"(no room for {', '.join(without)})", style="dim")
-        widths = fitting.widths()
-        for row in (fitting.header, *fitting.rows):
-            name, *numbers = row
-            parts = [name.ljust(widths[0])]
-            parts += [cell.rjust(room) for cell, room in zip(numbers, widths[1:], strict=True)]
-            style = "dim" if row is fitting.header else ""
-            yield 2, Text(shown("  ".join(parts)), style=style)
+        yield from table_lines(table, width)
     if has_off_policy(rows):
         yield 2, Text(OFF_POLICY, style="dim")
 
 
-def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+def table_lines(table: TextTable, width: int) -> Iterator[Line]:
+    """Yield a table, indented by 2, without the columns that a page of ``width`` cannot hold."""
+    room = width - 2 if width else 0
+    fitting = table.within(room)
+    without = [name for name in table.header if name not in fitting.header]
+    if table.title:
+        yield 2, Text(shown(table.title), style="bold")
+    if without:
+        yield 2, Text(shown(f"(no room for {', '.join(without)})"), style="dim")
+    header, *rows = fitting.lines(room)
+    yield 2, Text(header, style="dim")
+    for row in rows:
+        yield 2, Text(row)
+
+
+def note_lines(notes: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    """Yield what a reader could not use, and where."""
     if notes:
         yield 0, Text("Notes", style="bold")
         for note in notes:
@@ -412,7 +349,7 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
             message = finding.message
             if finding.recovered_at is not None:
                 message += f"; over by step {finding.recovered_at}"
-            yield 2, _finding_line(finding.severity, finding.code, message)
+            yield 2, finding_line(finding.severity, finding.code, message)
             for item in finding.evidence[:2]:
                 yield 17, Text(shown(_where(item)), style="dim")
     if diagnosis.causes:
@@ -448,10 +385,11 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     notes = [{"where": note.where, "text": note.text} for note in diagnosis.notes]
     if notes:
         yield 0, Text("")
-    yield from _notes(notes)
+    yield from note_lines(notes)
 
 
-def _finding_line(severity: str, code: str, message: str) -> Text:
+def finding_line(severity: str, code: str, message: str) -> Text:
+    """Return a finding on one line, its severity in its colour."""
     line = Text()
     line.append(f"{severity:<9}", style=STYLES[severity])
     line.append(f"{code} ", style="bold")

@@ -24,6 +24,9 @@ HOSTILE = [
     pytest.param("**bold** _it_ ~~no~~ &lt;b&gt;", id="marks and entities"),
     pytest.param("\\|", id="a backslash before a bar"),
     pytest.param("<http://e.vil>", id="an autolink"),
+    pytest.param("HTTPS://e.vil www.e.vil WWW.e.vil", id="bare addresses"),
+    pytest.param("@admin a@e.vil #12 \\#12 x/y#1", id="mentions and references"),
+    pytest.param("$x$ $$y$$", id="formulas"),
 ]
 
 
@@ -45,7 +48,8 @@ def named(evil: str) -> Run:
 
 
 def unescaped(text: str) -> str:
-    return re.sub(r"\\.", "", text)
+    """What markdown would act on: without escaped characters, and those that are code alone."""
+    return re.sub(r"\\.|`[@#]`", "", text)
 
 
 def both(run: Run) -> Iterator[str]:
@@ -57,12 +61,13 @@ def both(run: Run) -> Iterator[str]:
 def test_text_of_a_run_is_no_mark_no_link_and_no_tag(evil: str) -> None:
     alone = plain(evil)
     assert "\n" not in alone
-    assert not re.search(r"[`*_\[\]<>|~!&#{}]", unescaped(alone))
+    assert not re.search(r"[`*_\[\]<>|~!&#{}$@]|://|www\.", unescaped(alone), re.IGNORECASE)
     for text in both(named(evil)):
         body = unescaped(text)
         assert "<" not in body
         assert "`" not in body
         assert "](" not in body
+        assert not re.search(r"\$|@|://|www\.", body, re.IGNORECASE)
         assert not re.search(r"[\x00\x1b\u2028\u202e\r]", text)
 
 

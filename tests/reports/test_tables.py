@@ -1,5 +1,3 @@
-import io
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +5,6 @@ import pytest
 
 from rlhfdoctor.model import Run
 from rlhfdoctor.reports import Page
-from rlhfdoctor.reports._progress import progress
 from rlhfdoctor.reports._tables import TextTable, has_off_policy, reference_lines, score_tables
 from rlhfdoctor.reports.json import recomputed, score_rows
 from rlhfdoctor.reports.terminal import recompute_lines, write
@@ -69,6 +66,24 @@ def test_spare_columns_go_in_their_order() -> None:
 def test_a_page_without_width_drops_nothing() -> None:
     table = tables(ladder())[0]
     assert table.within(0) is table
+
+
+def test_a_column_of_sample_text_is_cut_to_the_page_and_the_others_are_not() -> None:
+    rows = (("1,000", "\u4e2d" * 99), ("1", "\x1b[31mred"))
+    table = TextTable("", ("count", "text"), rows, left=("text",), text=True)
+    assert table.lines(20) == [
+        "count  text",
+        "1,000  " + "\u4e2d" * 6 + "\u2026",
+        "    1  \\x1b[31mred",
+    ]
+    assert table.lines(0)[1] == "1,000  " + "\u4e2d" * 79 + "\u2026"
+
+
+def test_names_stand_left_and_numbers_right() -> None:
+    table = TextTable("", ("name", "n"), (("a", "1"), ("bcdef", "100")))
+    assert table.lines(0) == ["name     n", "a        1", "bcdef  100"]
+    other = TextTable("", ("n", "name"), (("1", "a"), ("100", "\u4e2d")), left=("name",))
+    assert other.lines(0) == ["  n  name", "  1  a", "100  \u4e2d"]
 
 
 def test_a_table_without_rows_has_the_width_of_its_header() -> None:
@@ -162,34 +177,3 @@ def test_what_is_known_of_a_reference_is_said(
     (line,) = reference_lines(references(run_of(kl_ref_token=[logged] * 3, scores=scores)))
     assert line.startswith("base: ")
     assert all(part in line for part in said)
-
-
-# Progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("stream", "silent"),
-    [pytest.param(io.StringIO(), True, id="a pipe"), pytest.param(Terminal(), False, id="a tty")],
-)
-def test_progress_is_shown_to_people_only(
-    stream: io.StringIO, silent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress("tokens") as advance:
-        for done in (10, 50, 100):
-            advance("check\x1b[31mpoint", done, 100)
-    assert (stream.getvalue() == "") is silent
-    assert silent or "100%" in stream.getvalue()
-    assert "check\x1b[31mpoint" not in stream.getvalue()
-
-
-def test_progress_survives_a_closed_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", None)
-    with progress("bytes") as advance:
-        advance("x", 1, 2)
