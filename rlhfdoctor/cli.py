@@ -13,10 +13,10 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ from rlhfdoctor import __version__
 from rlhfdoctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from rlhfdoctor.model import Diagnosis, Run, Severity
+    from rlhfdoctor.model import Diagnosis, Note, Run, Sample, Severity
     from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
 
@@ -36,6 +36,14 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 NARROWEST = 40
 """Columns below which a terminal's width is not obeyed: words would be cut."""
+
+KEEP_PAGES = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:20000,muzzy_decay_ms:20000")
+"""What the allocator of polars reads when polars is imported: keep the pages that one block of
+samples has freed for the next. By default they are given back at once and faulted in again: twice
+the page faults and half as much CPU time again over 200 MB."""
+
+LEAST_MEMORY = 128 * 2**20
+"""Bytes below which not even one block of samples can be counted."""
 
 app = typer.Typer(
     add_completion=False,
@@ -187,7 +195,9 @@ def diagnose(
 
 @app.command()
 def samples(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines; - is stdin.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Sample file, or a folder of them; - is stdin.")
+    ],
     ngrams: Annotated[
         list[int] | None,
         typer.Option("--ngrams", metavar="N", min=1, max=20, help="Which n (repeatable)."),
@@ -197,32 +207,139 @@ def samples(
         str | None, typer.Option("--field", help="Key of the response, where it is unusual.")
     ] = None,
     by: Annotated[By | None, typer.Option("--by", help="Break down by step.")] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="SECTIONS", help="lengths, ngrams or both.")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", metavar="DIR", help="Folder of tokenizer.json.")
+    ] = None,
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="SIZE", help="What it may take: 512M, 1G, ...")
+    ] = "1G",
     form: Format = "terminal",
+    output: Outputs = None,
 ) -> int:
-    """Survey a sample file: lengths, n-grams, loops."""
-    from rlhfdoctor.doctor import diagnose as judge
+    """Survey samples: lengths, n-grams, loops, rewards."""
+    os.environ.setdefault(*KEEP_PAGES)
+    from rlhfdoctor.corpus import tokenizer_of
     from rlhfdoctor.errors import UnreadableRun
-    from rlhfdoctor.reports.json import dumps, envelope, finding
-    from rlhfdoctor.reports.terminal import survey_lines, write
-    from rlhfdoctor.runs import read_samples_as_run
-    from rlhfdoctor.survey import survey
+    from rlhfdoctor.readers._stream import stream
+    from rlhfdoctor.survey import Asked, sections, survey
 
-    _plain_format(form)
+    _table_format(form)
+    asked = Asked(tuple(ngrams or (3,)), top, sections(only), _size(memory))
+    notes: list[Note] = []
     with _input(file) as path:
-        run = read_samples_as_run(path, field)
-    document = survey(run, ngrams or [3], top, by_step=by is not None)
-    document.update(file=str(file), field=field)
+        files = _sample_files(path, notes)
+        for _, place in _outputs(output, _table_format):
+            if any(os.path.realpath(place) == os.path.realpath(item) for item in files):
+                raise DoctorError(f"{place} is a file of samples", "name another file")
+            _check_writable(Path(place), ())
+        encode, name = tokenizer_of(path, tokenizer)
+        with _reading(files) as begin:
+            document, run = survey(
+                lambda: chain(notes, stream(begin(), field)),
+                replace(asked, tokenizer=name),
+                lambda told, beside: _samples_as_run(file, told, beside),
+                encode,
+            )
     if not document["samples"]:
-        raise UnreadableRun(
-            f"no responses in {file}",
-            "a sample is a JSON object that holds a response; --field names its key",
-        )
-    document["findings"] = [finding(item) for item in judge(run).findings]
-    if form == "json":
-        _print(dumps(envelope(0, document)))
-    else:
-        _print(write(survey_lines(document), _page(0)))
+        raise UnreadableRun(f"no responses in {file}", _no_responses(document))
+    document = {"file": str(file), "field": field, **document, "findings": _judged(run)}
+    for report, place in _outputs(output, _table_format):
+        _write(Path(place), _samples_text(report, document, by is not None), ())
+    _print(_samples_text(form, document, by is not None))
     return 0
+
+
+def _sample_files(path: Path, notes: list[Note]) -> list[Path]:
+    """Return a file, or those of a folder that hold samples; notes: what could not be looked at."""
+    try:
+        folder = path.is_dir()
+        path.stat()
+    except (OSError, ValueError) as error:
+        from rlhfdoctor.errors import UnreadableRun
+
+        told = error.strerror if isinstance(error, OSError) else str(error)
+        hint = "give a file of samples, or a folder of them"
+        raise UnreadableRun(f"cannot open {str(path)[:200]}: {told}", hint) from error
+    if not folder:
+        return [path]
+    from rlhfdoctor.claims import sample_files
+
+    return sample_files(path, notes)
+
+
+def _samples_as_run(file: Path, told: Sequence[tuple[str, Sample]], notes: Sequence[Note]) -> Run:
+    from rlhfdoctor.runs import samples_as_run
+
+    return samples_as_run(file, told, notes)
+
+
+def _judged(run: Run | None) -> list[Mapping[str, object]]:
+    """Return the findings on samples; none where they were only counted."""
+    if run is None:
+        return []
+    from rlhfdoctor.doctor import diagnose as judge
+    from rlhfdoctor.reports.json import finding
+
+    return [finding(item) for item in judge(run).findings]
+
+
+@contextmanager
+def _reading(files: Sequence[Path]) -> Iterator[Callable[[], Sequence[Path]]]:
+    """Show how far files are read; give a function that begins to read them anew."""
+    from rlhfdoctor.readers._open import watched
+    from rlhfdoctor.reports._progress import progress
+
+    total, done = sum(path.stat().st_size for path in files), 0
+    told = files[0].name if len(files) == 1 else f"{len(files)} files"
+    with progress("bytes") as advance:
+
+        def seen(count: int) -> None:
+            nonlocal done
+            done += count
+            advance(told, min(done, total), total)
+
+        def begin() -> Sequence[Path]:
+            nonlocal done
+            done = 0
+            return files
+
+        with watched(seen):
+            yield begin
+
+
+def _samples_text(form: str, document: dict[str, Any], by_step: bool) -> str:
+    from rlhfdoctor.reports._samples import samples_lines, samples_markdown
+    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.terminal import write
+
+    if form == "json":
+        return dumps(envelope(0, document))
+    if form == "markdown":
+        return samples_markdown(document, by_step=by_step)
+    page = _page(0)
+    return write(samples_lines(document, by_step=by_step, width=page.width), page)
+
+
+def _no_responses(document: dict[str, Any]) -> str:
+    """Return the hint for a file without responses: what it holds instead, where that is known."""
+    if document["pairs"]:
+        return "it holds preference pairs; --field chosen or --field rejected surveys one side"
+    keys = next((note["text"] for note in document["notes"] if "keys" in note["text"]), None)
+    return keys or "a sample is a record that holds a response; --field names its key"
+
+
+def _size(text: str) -> int:
+    """Return a number of bytes: "1G", "512M", "2000000000"."""
+    import re
+
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
+    if size < LEAST_MEMORY:
+        raise DoctorError(f"--memory {text}: expected 128M or more", "--memory 1G")
+    return int(size)
 
 
 @app.command()

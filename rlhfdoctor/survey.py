@@ -1,150 +1,374 @@
-"""A sample file surveyed: lengths, n-grams, repetition, duplicates, and drift by step."""
+"""Samples surveyed: lengths, n-grams, repetition, duplicates, rewards, drift by step.
+
+A stream is read twice: once for all numbers (``corpus.read``), and once more, as far as needed, for
+the few texts that are shown.
+"""
 
 from __future__ import annotations
 
 import math
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from statistics import fmean, pstdev
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from rlhfdoctor import text
-from rlhfdoctor.measures import Batch, Item, batches
-from rlhfdoctor.model import Run
+import polars as pl
 
-BUCKETS = 10
+from rlhfdoctor import corpus as corpora
+from rlhfdoctor import examination
+from rlhfdoctor.corpus import Corpus, Encode, Open
+from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.measures import end_token
+from rlhfdoctor.model import Note, Run, Sample
+from rlhfdoctor.phrases import Phrase, Steps, follow, steps_of, texts_of
+from rlhfdoctor.responses import MEASURES
+
+BUCKETS = 20
 """Bars of the length histogram."""
 
-WORST = 5
-"""Looping samples that are shown, each text once."""
+FOLLOWED = 300
+"""N-grams of each n, the most frequent ones, that are followed from step to step."""
 
-SHOWN = 60
-"""Characters of a looping sample that are shown."""
+TEMPLATE = 0.5
+"""Share of the responses that hold an n-gram from which it is a template."""
+
+PILE, FEWEST = 0.02, 3
+"""Share of the responses, and their number, that make the greatest length a limit."""
+
+LISTED = 8
+"""Templates, and phrases that grew or are paid for, that are listed."""
+
+GREW = 0.25
+"""Gain in the share of responses, first to last steps, from which an n-gram is listed."""
+
+PAID = 0.3
+"""Pearson's r of an n-gram's count and the reward from which it is listed.
+
+It must also follow the reward as closely as length does: a reward for length pays for every word.
+"""
+
+SAME = 0.02
+"""Difference of two correlations that is none: a phrase that is paid makes answers longer, too."""
+
+SURE = 4.0
+"""Standard errors of a correlation, 1 / sqrt(responses), that one must have to be listed."""
 
 
-def survey(run: Run, ngrams: Sequence[int], top: int, *, by_step: bool) -> dict[str, Any]:
-    """Return the survey of a run's responses under its published keys.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of a survey is wanted.
 
-    ngrams: the n to count. top: n-grams listed for each n, by occurrences, ties in text order.
+    ngrams: the n that are listed. top: n-grams listed for each. only: sections of ``SECTIONS``, and
+    nothing else; None for all. memory: bytes that the whole may take. tokenizer: what ``encode`` is
+    called; empty without one.
     """
-    found = batches(run)
-    items = [item for batch in found for item in batch.items]
-    document: dict[str, Any] = {
-        "file": run.path,
-        "field": "response",
-        "samples": len(items),
-        "skipped_lines": sum(note.left_out for note in run.notes),
-        "length": _lengths(items, found[0].unit) if items else None,
-        "ngrams": [gram for n in ngrams for gram in _ngrams(items, n, top)],
-        "repetition": _repetition(items),
-        "duplicates": _duplicates(run),
-        "notes": [{"where": note.where, "text": note.text} for note in run.notes],
-    }
-    if by_step:
-        document["steps"] = [_step(batch) for batch in found]
+
+    ngrams: tuple[int, ...] = (3,)
+    top: int = 20
+    only: frozenset[str] | None = None
+    memory: int = 2**30
+    tokenizer: str = ""
+
+
+SECTIONS = ("lengths", "ngrams")
+"""Sections that can be asked for alone; the others need every response looked at closely."""
+
+_SECTIONS = (
+    *("length", "lengths", "ngrams", "ngrams_total", "templates", "grew", "repetition"),
+    *("duplicates", "rewards", "positions", "steps"),
+)
+"""What a survey has of responses; null where there are none or it was not asked for."""
+
+
+def sections(only: str | None) -> frozenset[str] | None:
+    """Return the sections that "lengths,ngrams" names; raises DoctorError for others."""
+    if only is None:
+        return None
+    asked = frozenset(name.strip() for name in only.split(","))
+    if asked - set(SECTIONS):
+        unknown = ", ".join(sorted(asked - set(SECTIONS)))
+        raise DoctorError(f"--only {only}: no section is called {unknown}", "--only lengths,ngrams")
+    return asked
+
+
+RunOf = Callable[[Sequence[tuple[str, Sample]], Sequence[Note]], Run]
+"""Makes a run of samples, each with the name of its file, in the order of the files."""
+
+
+def survey(
+    stream: Open,
+    asked: Asked,
+    run_of: RunOf,
+    encode: Encode | None = None,
+) -> tuple[dict[str, Any], Run | None]:
+    """Return the survey under its published keys, and a run of samples for the rules.
+
+    run_of: makes a run of samples. encode: the tokenizer for responses without token ids. The
+    samples of the run are all of them, or every so many-th; None where only sections are asked for.
+    """
+    whole = asked.only is None
+    listed = asked.ngrams if whole or "ngrams" in (asked.only or ()) else ()
+    with tempfile.TemporaryDirectory(prefix="rlhfdoctor-") as folder:
+        found = corpora.read(
+            stream(),
+            sorted({*listed, *((1, 2, 3) if whole else ())}),
+            memory=asked.memory,
+            folder=Path(folder),
+            lengths_only=not whole,
+            encode=encode,
+        )
+        run = _run(found, run_of) if whole else None
+        document: dict[str, Any] = {
+            "files": [{"file": name, "samples": count} for name, count in found.files.items()],
+            "samples": found.count,
+            "pairs": found.pairs,
+            "skipped_lines": sum(note.left_out for note in found.notes),
+            "only": None if asked.only is None else sorted(asked.only),
+            "steps_known": False,
+            **dict.fromkeys(_SECTIONS),
+        }
+        if found.count:
+            document |= _sections(found, run, stream, asked, listed)
+    document["judged"] = {"samples": len(found.kept), "of": found.count}
+    document["notes"] = [{"where": note.where, "text": note.text} for note in found.notes]
+    return document, run
+
+
+def _run(found: Corpus, run_of: RunOf) -> Run:
+    """Make a run of the responses that were kept, with what was measured of them."""
+    run = run_of([(item.name, item.sample) for item in found.kept], found.notes)
+    measured = pl.DataFrame([item.measures for item in found.kept], schema=MEASURES, orient="row")
+    samples = run.samples.collect()
+    if measured.height != samples.height or not samples.height:
+        return run
+    return replace(run, samples=pl.concat([samples, measured], how="horizontal").lazy())
+
+
+def _sections(
+    found: Corpus, run: Run | None, stream: Open, asked: Asked, listed: Sequence[int]
+) -> dict[str, Any]:
+    steps = steps_of(found)
+    rows, units = _with_length(found, asked)
+    most = asked.top if run is None else max(asked.top, FOLLOWED)
+    phrases = {n: follow(found, n, most, steps) for n in found.grams}
+    top = [phrase for n in listed for phrase in phrases[n][: asked.top]]
+    every = [phrase for n in phrases for phrase in phrases[n]]
+    document: dict[str, Any] = {"steps_known": len(steps.samples) > 1}
+    if run is None or asked.only is None or "lengths" in asked.only:
+        document |= _lengths(rows, units, run)
+    if run is None:
+        texts = texts_of(stream, top)
+    else:
+        looked, texts = _looked(found, run, stream, rows, steps, every, top)
+        document |= looked
+    if listed:
+        document["ngrams"] = _ngrams(top, texts, found.count)
+        document["ngrams_total"] = [{"n": n, "count": found.grams[n].total} for n in listed]
     return document
 
 
-def _lengths(items: Sequence[Item], unit: str) -> dict[str, Any]:
-    lengths = sorted(len(item.tokens) for item in items)
-    mean, spread = fmean(lengths), pstdev(lengths)
+def _looked(
+    found: Corpus,
+    run: Run,
+    stream: Open,
+    rows: pl.LazyFrame,
+    steps: Steps,
+    phrases: Sequence[Phrase],
+    top: Sequence[Phrase],
+) -> tuple[dict[str, Any], dict[Phrase, str]]:
+    """Return what needs every response looked at, and the words of all phrases that are shown."""
+    finite = rows.filter(pl.col("reward").is_finite())
+    by_length = examination.within(finite, pl.col("length").cast(pl.Float64))
+    sure = SURE / math.sqrt(max(sum(steps.rewarded.values()), 1))
+    least = max(PAID, sure, (by_length or 0.0) - SAME)
+    common = max(TEMPLATE * found.count, FEWEST)
+    groups = {
+        "templates": [p for p in phrases if p.n > 1 and p.samples >= common],
+        "grew": [p for p in phrases if _gain(p) > GREW and p.since],
+        "paid": [p for p in phrases if p.r is not None and p.r > least],
+    }
+    by = {"templates": _held, "grew": _gain, "paid": lambda phrase: phrase.r or 0.0}
+    named = {name: _most(group, by[name]) for name, group in groups.items()}
+    texts = texts_of(stream, {*top, *(phrase for group in named.values() for phrase in group)})
+    shown = {name: _apart(group, texts)[:LISTED] for name, group in named.items()}
     return {
-        "unit": unit,
-        "min": lengths[0],
-        "max": lengths[-1],
-        "mean": mean,
-        "std": spread,
-        "p50": _percentile(lengths, 0.50),
-        "p90": _percentile(lengths, 0.90),
-        "p99": _percentile(lengths, 0.99),
-        "over_3_sigma": sum(length > mean + 3 * spread for length in lengths),
-        "histogram": _histogram(lengths),
+        "templates": _ngrams(shown["templates"], texts, found.count),
+        "grew": [_growth(phrase, texts) for phrase in shown["grew"]],
+        "repetition": examination.repetition(rows, steps, stream),
+        "duplicates": examination.duplicates(found, rows, stream),
+        "rewards": examination.rewards(finite, steps, run, by_length, shown["paid"], texts),
+        "positions": examination.positions(run, steps),
+        "steps": examination.steps(found, rows, run) if len(steps.samples) > 1 else [],
+    }, texts
+
+
+# Lengths
+
+
+def _with_length(found: Corpus, asked: Asked) -> tuple[pl.LazyFrame, dict[str, str]]:
+    """Return the rows with the column ``length``, and the units that are known, the best first.
+
+    Tokens count where at least half of the responses have them.
+    """
+    rows = found.rows.scan()
+    known = rows.select(
+        ids=pl.col("ids").is_not_null().mean(), told=pl.col("told").is_not_null().mean()
+    )
+    shares = known.collect(engine="streaming").row(0, named=True)
+    units = {"words": "text", "graphemes": "text"}
+    if shares["told"] >= 0.5:
+        units = {"told": "the file's own count", **units}
+    if shares["ids"] >= 0.5:
+        units = {"ids": asked.tokenizer or "token ids", **units}
+    return rows.with_columns(length=pl.col(next(iter(units))).cast(pl.Int64)), units
+
+
+def _lengths(rows: pl.LazyFrame, units: Mapping[str, str], run: Run | None) -> dict[str, Any]:
+    summaries = []
+    for column, source in units.items():
+        counted = rows.group_by(column).len().sort(column).drop_nulls().collect(engine="streaming")
+        values, counts = counted[column].to_list(), counted["len"].to_list()
+        unit = "tokens" if column in ("ids", "told") else column
+        summaries.append((values, counts, {"unit": unit, "source": source}))
+    values, counts, named = summaries[0]
+    total = sum(counts)
+    piled = counts[-1] >= max(FEWEST, PILE * total) and len(values) > 1
+    first = {
+        **named,
+        **_moments(values, counts),
+        "cap": values[-1] if piled else None,
+        "at_cap": counts[-1] if piled else 0,
+        "at_cap_share": counts[-1] / total if piled else 0.0,
+        "truncated": _truncated(rows, run),
+        "histogram": _histogram(values, counts),
+    }
+    return {
+        "length": first,
+        "lengths": [{**named, **_moments(*counted)} for *counted, named in summaries],
     }
 
 
-def _percentile(ordered: Sequence[int], share: float) -> int:
-    """Return the smallest value that at least ``share`` of the values do not exceed."""
-    return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
+def _moments(values: Sequence[int], counts: Sequence[int]) -> dict[str, Any]:
+    total = sum(counts)
+    mean = math.fsum(v * c for v, c in zip(values, counts, strict=True)) / total
+    squares = math.fsum((v - mean) ** 2 * c for v, c in zip(values, counts, strict=True))
+    spread = math.sqrt(squares / total)
+    pairs = list(zip(values, counts, strict=True))
+    return {
+        "min": values[0],
+        "max": values[-1],
+        "mean": mean,
+        "std": spread,
+        **{f"p{share}": _percentile(pairs, share / 100 * total) for share in (50, 90, 99)},
+        "over_3_sigma": sum(count for value, count in pairs if value > mean + 3 * spread),
+    }
 
 
-def _histogram(lengths: Sequence[int]) -> list[dict[str, int]]:
-    low, high = lengths[0], lengths[-1]
+def _percentile(pairs: Iterable[tuple[int, int]], rank: float) -> int:
+    """Return the smallest value that at least ``rank`` of the values do not exceed."""
+    below = 0
+    for value, count in pairs:
+        below += count
+        if below >= rank:
+            return value
+    return 0
+
+
+def _histogram(values: Sequence[int], counts: Sequence[int]) -> list[dict[str, int]]:
+    low, high = values[0], values[-1]
     width = max(math.ceil((high - low + 1) / BUCKETS), 1)
-    counts = Counter((length - low) // width for length in lengths)
+    bars: Counter[int] = Counter()
+    for value, count in zip(values, counts, strict=True):
+        bars[(value - low) // width] += count
     return [
         {
             "low": low + index * width,
             "high": min(low + (index + 1) * width - 1, high),
-            "count": counts[index],
+            "count": bars[index],
         }
         for index in range((high - low) // width + 1)
     ]
 
 
-def _ngrams(items: Sequence[Item], n: int, top: int) -> list[dict[str, Any]]:
-    occurrences, documents = text.count_ngrams((item.words for item in items), n)
-    ranked = sorted(occurrences.items(), key=lambda entry: (-entry[1], entry[0]))[:top]
+def _truncated(rows: pl.LazyFrame, run: Run | None) -> dict[str, Any] | None:
+    """Return the share of cut responses: by their own field, else by the end token they lack."""
+    known = (
+        rows.select(known=pl.col("truncated").count(), count=pl.col("truncated").sum())
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    how = "the file's own field"
+    if not known["known"]:
+        end = end_token(run.samples.select("token_ids").collect()) if run else None
+        if end is None:
+            return None
+        last = pl.col("last_id")
+        known = (
+            rows.select(known=last.count(), count=(last != end).sum()).collect().row(0, named=True)
+        )
+        how = f"no end token (id {end})"
+    return {**known, "share": known["count"] / known["known"], "how": how}
+
+
+# N-grams
+
+
+def _ngrams(
+    phrases: Iterable[Phrase], texts: Mapping[Phrase, str], samples: int
+) -> list[dict[str, Any]]:
     return [
         {
-            "n": n,
-            "text": " ".join(gram),
-            "count": count,
-            "samples": documents[gram],
-            "share": documents[gram] / len(items),
+            "n": phrase.n,
+            "text": texts.get(phrase, "?"),
+            "count": phrase.count,
+            "samples": phrase.samples,
+            "share": phrase.samples / samples,
         }
-        for gram, count in ranked
+        for phrase in phrases
     ]
 
 
-def _repetition(items: Sequence[Item]) -> dict[str, Any]:
-    loops = [(item, *text.loop(item.tokens)) for item in items]
-    looping = [(item, period, covered) for item, period, covered in loops if period]
-    looping.sort(key=lambda entry: (-entry[2], entry[0].line))
-    different = {" ".join(item.words): (item, period, n) for item, period, n in reversed(looping)}
-    worst = sorted(different.values(), key=lambda entry: (-entry[2], entry[0].line))[:WORST]
+def _gain(phrase: Phrase) -> float:
+    return (
+        phrase.late - phrase.early if phrase.late is not None and phrase.early is not None else 0.0
+    )
+
+
+def _held(phrase: Phrase) -> float:
+    return float(phrase.samples)
+
+
+def _most(phrases: Iterable[Phrase], by: Callable[[Phrase], float]) -> list[Phrase]:
+    """Return more than are listed: some say the same as others."""
+    return sorted(phrases, key=lambda phrase: (-by(phrase), -phrase.n))[: 8 * LISTED]
+
+
+def _apart(phrases: Sequence[Phrase], texts: Mapping[Phrase, str]) -> list[Phrase]:
+    """Leave out what says the same as a phrase before it, unless it began earlier.
+
+    It stands inside that phrase or around it.
+    """
+    found: list[Phrase] = []
+    for phrase in phrases:
+        said = texts.get(phrase)
+        alike = [one for one in found if said and (said in texts[one] or texts[one] in said)]
+        if said and not any(not _earlier(phrase, one) for one in alike):
+            found.append(phrase)
+    return found
+
+
+def _earlier(phrase: Phrase, other: Phrase) -> bool:
+    return bool(phrase.since and other.since and phrase.since.step < other.since.step)
+
+
+def _growth(phrase: Phrase, texts: Mapping[Phrase, str]) -> dict[str, Any]:
     return {
-        **{f"distinct_{n}": _distinct(items, n) for n in (1, 2, 3)},
-        "looping": len(looping),
-        "looping_share": len(looping) / len(items) if items else 0.0,
-        "worst": [
-            {
-                "line": item.line,
-                "period": period,
-                "tokens": covered,
-                "text": _beginning(" ".join(item.words)),
-            }
-            for item, period, covered in worst
-        ],
-    }
-
-
-def _beginning(text: str) -> str:
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
-
-
-def _distinct(items: Sequence[Item], n: int) -> float | None:
-    shares = [text.distinct(item.tokens, n) for item in items]
-    known = [share for share in shares if share is not None]
-    return fmean(known) if known else None
-
-
-def _duplicates(run: Run) -> dict[str, Any]:
-    responses = run.samples.select("response").drop_nulls().collect()["response"]
-    counts = [count for count in Counter(responses.to_list()).values() if count > 1]
-    return {
-        "groups": len(counts),
-        "samples": sum(counts),
-        "share": sum(counts) / responses.len() if responses.len() else 0.0,
-    }
-
-
-def _step(batch: Batch) -> dict[str, Any]:
-    return {
-        "source": batch.source,
-        "step": batch.step,
-        "samples": len(batch.items),
-        "mean_length": batch.mean_length,
-        "distinct_3": batch.distinct_3,
-        "perplexity": batch.perplexity,
-        "perplexity_reference": batch.ref_perplexity,
+        "n": phrase.n,
+        "text": texts[phrase],
+        "count": phrase.count,
+        "early_share": phrase.early,
+        "late_share": phrase.late,
+        **phrase.dated(),
     }

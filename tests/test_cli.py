@@ -406,38 +406,6 @@ def test_the_crash_step_can_be_stated(capsys: pytest.CaptureFixture[str]) -> Non
     assert late["rollback"]["checkpoint"] == "checkpoint-40"
 
 
-# samples
-
-
-def test_samples_prints_lengths_ngrams_and_loops(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = cli(
-        capsys, "samples", FIXTURES / "grpo_late" / "bad_samples.jsonl", "--ngrams", 3
-    )
-    assert code == 0
-    assert "Length in tokens" in out
-    assert "LORD LORD LORD" in out
-    assert "loops at the end" in out
-
-
-def test_samples_counts_several_n_and_breaks_down_by_step(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = FIXTURES / "ppo_late" / "samples_fresh.jsonl"
-    found = document(
-        capsys, "samples", path, "--ngrams", 1, "--ngrams", 2, "--top", 4, "--by", "step"
-    )
-    assert [gram["n"] for gram in found["ngrams"]] == [1] * 4 + [2] * 4
-    assert [step["step"] for step in found["steps"]] == [0, 20, 40, 60, 100, 160]
-    assert "SMP001" in {finding["code"] for finding in found["findings"]}
-
-
-def test_samples_reads_an_unusual_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_jsonl(tmp_path / "s.jsonl", [{"said": "a b c"}, {"said": "a b d"}])
-    assert cli(capsys, "samples", path)[0] == 2
-    found = document(capsys, "samples", path, "--field", "said", "--ngrams", 2)
-    assert found["ngrams"][0] == {"n": 2, "text": "a b", "count": 2, "samples": 2, "share": 1.0}
-
-
 # errors
 
 

@@ -1,99 +1,356 @@
+"""The survey of samples equals what plain Python counts, in one block, in many, and on disk."""
+
 import json
-import re
+import math
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import regex
 
-from rlhfdoctor.runs import read_samples_as_run
-from rlhfdoctor.survey import survey
-from tests.builders import FIXTURES, write_jsonl
+from rlhfdoctor import corpus, survey
+from rlhfdoctor.model import Note, Sample
+from rlhfdoctor.runs import samples_as_run
+from tests.builders import FIXTURES
 
 FILES = sorted(FIXTURES.glob("*/*samples*.jsonl"))
-CHINESE = [
-    {"response": "模型崩溃了，模型崩溃了。reward hacking又来了"},
-    {"response": "これはテストです。カタカナ ひらがな 漢字"},
-    {"response": "Mixed 中文 and English,全角　空格\tand\nlines"},
-    {"response": "한국어는 단어로 센다 한국어는"},
-    {"response": ""},
-]
+
+LANGUAGES = {
+    "Chinese": ["模型崩溃了，模型崩溃了。reward hacking又来了", "模型崩溃了 真的"],
+    "Japanese": ["これはテストです。カタカナ ひらがな 漢字", "が\u3099ぱ"],
+    "Korean": ["한국어는 단어로 센다 한국어는", "\u1112\u1161\u11ab글 한국어는"],
+    "Thai": ["ภาษาไทยไม่มีช่องว่าง น้ำ น้ำ", "ที่นี่ที่นี่"],
+    "Lao, Khmer and Burmese": ["ພາສາລາວ ນ້ຳ", "ភាសាខ្មែរ", "မြန်မာဘာသာ"],
+    "Arabic": ["مَرْحَبًا بالعالم مَرْحَبًا بالعالم"],
+    "emoji": [
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea ok ok ok",
+        "e\u0301 é",
+    ],
+    "mixed": ["abc中文def ไทย 한글 abc中文def", "a\u200bb", "x" * 50],
+    "white space": [
+        "a  b\tc\nd\r\ne\x0bf\x0cg\x1ch\x85i\xa0j\u2003k\u3000l",
+        " ",
+        "",
+        "\r\n\r\n a",
+    ],
+    "broken": ["null \x00 byte", "\u202eright to left", "\ufeffmark first"],
+}
+
+_UNSPACED = regex.compile(
+    r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー])"
+)
 
 
-def reference(path: Path, n: int) -> tuple[Counter[str], Counter[str]]:
-    """The ten lines that every count must equal: white space splits, Han and kana stand alone."""
-    counts: Counter[str] = Counter()
-    documents: Counter[str] = Counter()
-    for line in path.read_text(encoding="utf-8").splitlines():
-        text = json.loads(line)["response"]
-        text = re.sub(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff])", r" \1 ", text)
-        words = text.split()
-        grams = [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+def words(said: str) -> list[str]:
+    """Split at white space, and unspaced scripts at every grapheme: the reference."""
+    found: list[str] = []
+    for word in said.split():
+        part = ""
+        for cluster in regex.findall(r"\X", word):
+            if _UNSPACED.match(cluster):
+                found += [part] if part else []
+                found.append(cluster)
+                part = ""
+            else:
+                part += cluster
+        found += [part] if part else []
+    return found
+
+
+def surveyed(
+    samples: Iterable[Mapping[str, Any] | Note],
+    ns: tuple[int, ...] = (3,),
+    top: int = 20,
+    **asked: Any,
+) -> dict[str, Any]:
+    told = [
+        item
+        if isinstance(item, Note)
+        else (item.get("source", "samples.jsonl"), _sample(line, item))
+        for line, item in enumerate(samples, start=1)
+    ]
+    options = {name: asked.pop(name) for name in ("encode",) if name in asked}
+    document, _ = survey.survey(
+        lambda: told,
+        survey.Asked(ns, top, **asked),
+        lambda kept, notes: samples_as_run("samples.jsonl", kept, notes),
+        **options,
+    )
+    return document
+
+
+def _sample(line: int, item: Mapping[str, Any]) -> Sample:
+    fields = {key: value for key, value in item.items() if key in Sample.__dataclass_fields__}
+    ids = fields.get("token_ids")
+    return Sample(**{"line": line, **fields, "token_ids": tuple(ids) if ids is not None else None})
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    return [{"response": text} for text in texts]
+
+
+def of_file(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def tops(texts: Iterable[str], n: int, top: int) -> list[tuple[str, int, int]]:
+    """Count n-grams as plain Python does; ties stand in the order in which they first occur."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    documents: Counter[tuple[str, ...]] = Counter()
+    for item in texts:
+        split = words(item)
+        grams = [tuple(split[place : place + n]) for place in range(len(split) - n + 1)]
         counts.update(grams)
         documents.update(set(grams))
-    return counts, documents
+    return [("".join(gram), count, documents[gram]) for gram, count in counts.most_common(top)]
 
 
-def surveyed(path: Path, n: int, top: int = 1_000_000) -> dict[str, Any]:
-    return survey(read_samples_as_run(path), [n], top, by_step=False)
+def listed(document: Mapping[str, Any], n: int) -> list[tuple[str, int, int]]:
+    return [
+        (gram["text"].replace(" ", ""), gram["count"], gram["samples"])
+        for gram in document["ngrams"]
+        if gram["n"] == n
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_three_grams_equal_the_reference(path: Path) -> None:
-    counts, documents = reference(path, 3)
-    found = surveyed(path, 3)["ngrams"]
-    assert {gram["text"]: gram["count"] for gram in found} == counts
-    assert {gram["text"]: gram["samples"] for gram in found} == documents
+def test_the_top_ngrams_of_every_fixture_equal_the_reference(path: Path) -> None:
+    samples = of_file(path)
+    document = surveyed(samples, (1, 2, 3))
+    for n in (1, 2, 3):
+        assert listed(document, n) == tops([item["response"] for item in samples], n, 20)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_chinese_and_japanese_are_counted_by_character(n: int, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "samples.jsonl", CHINESE)
-    counts, documents = reference(path, n)
-    found = surveyed(path, n)["ngrams"]
-    assert counts
-    assert {gram["text"]: gram["count"] for gram in found} == counts
-    assert {gram["text"]: gram["samples"] for gram in found} == documents
-    assert all(gram["share"] == gram["samples"] / len(CHINESE) for gram in found)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_ngrams_and_lengths_of_every_script_equal_the_reference(language: str) -> None:
+    texts = LANGUAGES[language]
+    document = surveyed(said(*texts), (1, 2, 3, 5))
+    for n in (1, 2, 3, 5):
+        assert listed(document, n) == tops(texts, n, 20)
+    found = {item["unit"]: item for item in document["lengths"]}
+    for unit, count in (("words", words), ("graphemes", lambda item: regex.findall(r"\X", item))):
+        lengths = [len(count(item)) for item in texts]
+        assert (found[unit]["min"], found[unit]["max"]) == (min(lengths), max(lengths))
+        assert found[unit]["mean"] == pytest.approx(sum(lengths) / len(lengths))
 
 
-def test_the_most_frequent_come_first_and_ties_in_text_order(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "samples.jsonl", [{"response": "b b a a c"}])
-    assert [gram["text"] for gram in surveyed(path, 1, top=2)["ngrams"]] == ["a", "b"]
+def test_blocks_memory_and_disk_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = of_file(FIXTURES / "grpo_late" / "bad_samples.jsonl")
+    once = surveyed(samples, (1, 3))
+    monkeypatch.setattr(corpus, "BLOCK", 3000)
+    again = surveyed(samples, (1, 3), memory=2**19)
+    assert again.pop("judged")["samples"] < once.pop("judged")["samples"] == 640
+    for document in (once, again):
+        del document["positions"], document["steps"], document["length"]["truncated"]
+    assert _rounded(again) == _rounded(once)
 
 
-def test_lengths_are_counted_in_tokens_where_the_file_has_them(tmp_path: Path) -> None:
-    samples = [{"response": "a b", "token_ids": list(range(n))} for n in range(1, 101)]
-    path = write_jsonl(tmp_path / "samples.jsonl", samples)
-    length = surveyed(path, 1)["length"]
-    assert length["unit"] == "tokens"
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, 9) if isinstance(value, float) else value
+
+
+def test_lengths_are_counted_in_tokens_where_the_file_has_them() -> None:
+    length = surveyed(
+        {"response": "a b", "token_ids": list(range(count))} for count in range(1, 101)
+    )["length"]
+    assert (length["unit"], length["source"]) == ("tokens", "token ids")
     assert (length["min"], length["p50"], length["p90"], length["p99"]) == (1, 50, 90, 99)
-    assert length["max"] == 100
-    assert length["mean"] == 50.5
-    assert sum(bucket["count"] for bucket in length["histogram"]) == 100
-    assert length["over_3_sigma"] == 0
+    assert (length["max"], length["mean"], length["over_3_sigma"]) == (100, 50.5, 0)
+    assert sum(bar["count"] for bar in length["histogram"]) == 100
+    assert length["cap"] is None, "one response of a hundred piles up nowhere"
 
 
-def test_lengths_are_counted_in_words_otherwise(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "samples.jsonl", [{"response": "a 中文"}] * 2)
-    length = surveyed(path, 1)["length"]
-    assert (length["unit"], length["mean"]) == ("words", 3)
+@pytest.mark.parametrize(
+    ("samples", "unit", "source", "mean"),
+    [
+        pytest.param(said("a 中文", "a b c"), "words", "text", 3, id="words of texts"),
+        pytest.param(
+            [{"response": "a", "tokens": 7}, {"response": "b", "tokens": 9}],
+            *("tokens", "the file's own count", 8),
+            id="tokens that the file counted",
+        ),
+        pytest.param(
+            [{"response": "a", "tokens": 7}, *said("b", "c")],
+            *("words", "text", 1),
+            id="words where most responses tell no tokens",
+        ),
+    ],
+)
+def test_the_unit_of_a_length_is_stated(
+    samples: list[dict[str, Any]], unit: str, source: str, mean: float
+) -> None:
+    length = surveyed(samples)["length"]
+    assert (length["unit"], length["source"], length["mean"]) == (unit, source, mean)
 
 
-def test_one_long_answer_stands_out(tmp_path: Path) -> None:
-    samples = [{"response": "a b c"}] * 50 + [{"response": "a " * 500}]
-    path = write_jsonl(tmp_path / "samples.jsonl", samples)
-    found = surveyed(path, 1)
-    assert found["length"]["over_3_sigma"] == 1
-    assert found["repetition"]["looping"] == 1
-    assert found["repetition"]["worst"][0]["line"] == 51
-    assert found["repetition"]["worst"][0]["period"] == 1
-    assert found["duplicates"] == {"groups": 1, "samples": 50, "share": 50 / 51}
+def test_a_tokenizer_makes_the_ids_that_a_file_lacks() -> None:
+    samples = [*said("abc", "de"), {"response": "fghi", "token_ids": [1]}]
+    length = surveyed(
+        samples, encode=lambda texts: [[ord(c) for c in item] for item in texts], tokenizer="t.json"
+    )["length"]
+    assert (length["unit"], length["source"], length["mean"]) == ("tokens", "t.json", 2)
 
 
-def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    path.write_text('{"response": "a b"}\nnot json\n{"other": 1}\n{"response": "c')
-    found = surveyed(path, 1)
-    assert found["samples"] == 1
-    assert found["skipped_lines"] == 3
+def test_truncation_is_what_the_file_says() -> None:
+    samples = [{"response": "x", "truncated": number < 53} for number in range(100)]
+    truncated = surveyed(samples)["length"]["truncated"]
+    assert truncated == {
+        **{"known": 100, "count": 53, "share": 0.53},
+        "how": "the file's own field",
+    }
+
+
+def test_truncation_is_a_missing_end_token_otherwise() -> None:
+    ends = [{"response": "x", "token_ids": [5, 6, 2]} for _ in range(30)]
+    cut = [{"response": "x", "token_ids": [5, 6, 5, 6]} for _ in range(10)]
+    assert surveyed([*ends, *cut])["length"]["truncated"]["share"] == 0.25
+    assert surveyed(cut)["length"]["truncated"] is None, "no end token was ever seen"
+
+
+def test_a_pile_of_greatest_lengths_is_a_cap() -> None:
+    samples = [{"response": "x", "token_ids": list(range(count))} for count in [*range(1, 90)]]
+    samples += [{"response": "x", "token_ids": list(range(128))} for _ in range(11)]
+    length = surveyed(samples)["length"]
+    assert (length["cap"], length["at_cap"], length["at_cap_share"]) == (128, 11, 0.11)
+
+
+def test_sections_alone_leave_the_others_out() -> None:
+    document = surveyed(said("a b c"), only=frozenset({"lengths", "ngrams"}))
+    assert document["only"] == ["lengths", "ngrams"]
+    assert document["length"]["mean"] == 3
+    assert listed(document, 3) == [("abc", 1, 1)]
+    others = ("repetition", "duplicates", "rewards", "steps", "templates", "positions")
+    assert [document[name] for name in others] == [None] * 6
+
+
+def test_loops_runs_and_empty_answers_are_counted_and_the_worst_shown() -> None:
+    loop = "A sound beginning. " + "I will go back and think again. " * 20
+    document = surveyed(
+        [
+            {"response": loop, "prompt": "why?", "step": 3},
+            *said("!" * 300, "", "  ", "<|im_end|>", "All is well here.", "And here, too."),
+        ]
+    )
+    found = document["repetition"]
+    counts = {name: found[name] for name in ("looping", "runs", "empty", "marks_only")}
+    assert counts == {"looping": 2, "runs": 1, "empty": 2, "marks_only": 1}
+    assert found["run_of"] == "!"
+    first, second = found["worst"]
+    assert (first["kind"], first["period"], first["prompt"]) == ("loop", 32, "why?")
+    assert first["text"].startswith("A sound beginning")
+    assert "I will go back and think again" in first["loop"]
+    assert (second["kind"], second["loop"], second["covered"]) == ("run", "!", 300)
+
+
+def test_equal_and_nearly_equal_texts_are_duplicates() -> None:
+    long = " ".join(f"word{number}" for number in range(300))
+    samples = [
+        {"response": long, "prompt": "p"},
+        {"response": long, "prompt": "q"},
+        {"response": long + " end", "prompt": "p"},
+        {"response": "apart", "prompt": "p"},
+    ]
+    found = surveyed(samples)["duplicates"]
+    assert (found["groups"], found["samples"], found["share"]) == (1, 2, 0.5)
+    assert (found["near_groups"], found["near_samples"]) == (1, 3)
+    assert [(item["count"], item["prompts"]) for item in found["largest"]] == [(2, 2)]
+
+
+def paid_for_thanks() -> list[dict[str, Any]]:
+    """Samples of ten steps: "thanks" comes in at step 40, and the reward counts it."""
+    samples = []
+    for step in range(0, 100, 10):
+        for number in range(40):
+            share = 0 if step < 40 else (step - 30) / 70
+            thanks = number % 10 < 10 * share
+            text = f"answer {step * number % 17} is fine and good {number}" + " thanks" * thanks
+            samples.append(
+                {"response": text, "step": step, "reward": 1.0 * thanks + number % 3 / 10}
+            )
+    return samples
+
+
+def test_the_paid_word_is_named_with_the_step_from_which_it_grew() -> None:
+    document = surveyed(paid_for_thanks())
+    (phrase,) = [item for item in document["rewards"]["phrases"] if item["n"] == 1]
+    assert phrase["text"] == "thanks"
+    assert phrase["r"] > 0.9
+    assert phrase["with_mean"] > phrase["without_mean"] + 0.9
+    assert (phrase["early_share"], phrase["from_step"]) == (0.0, 40)
+    grew = next(item for item in document["grew"] if item["text"].endswith("thanks"))
+    assert grew["late_share"] > 0.7
+
+
+def test_rewards_are_compared_within_steps() -> None:
+    samples = [
+        {"response": "w " * (step + 5), "step": step, "reward": step + (number % 2) / 10}
+        for step in range(20)
+        for number in range(10)
+    ]
+    rewards = surveyed(samples)["rewards"]
+    assert rewards["length_r"] is None, "length never varies within a step"
+    assert rewards["within_steps"]
+    assert not rewards["constant"]
+
+
+def test_a_constant_reward_is_called_so_and_none_is_none() -> None:
+    assert surveyed([{"response": "a", "reward": 0.0}] * 5)["rewards"]["constant"]
+    assert surveyed(said("a"))["rewards"] is None
+    assert surveyed([{"response": "a", "reward": math.nan}])["rewards"] is None
+
+
+def test_parts_of_the_reward_are_told_apart() -> None:
+    samples = [
+        {
+            "response": "w " * (number + 1),
+            "reward": 1.0 + number,
+            "reward_components": {"format": 1.0, "content": float(number)},
+        }
+        for number in range(10)
+    ]
+    parts = {item["name"]: item for item in surveyed(samples)["rewards"]["components"]}
+    assert parts["format"]["std"] == 0.0
+    assert parts["format"]["total_r"] is None
+    assert parts["content"]["total_r"] == pytest.approx(1.0)
+    assert parts["content"]["length_r"] == pytest.approx(1.0)
+
+
+def test_templates_stand_in_most_responses_and_only_the_longest_is_listed() -> None:
+    texts = [
+        f"The final answer is therefore {number} and that is {number * 7}" for number in range(20)
+    ]
+    templates = surveyed(said(*texts))["templates"]
+    assert [(item["text"], item["share"]) for item in templates][:1] == [("The final answer", 1.0)]
+    assert not any(item["text"] == "final answer" for item in templates)
+
+
+def test_perplexity_by_position() -> None:
+    samples = [{"response": "x", "logprobs": [-1.0] * 20 + [-0.5] * 20} for _ in range(3)]
+    deciles = surveyed(samples)["positions"]["deciles"]
+    assert deciles == [1.0] * 5 + [0.5] * 5
+
+
+def test_notes_and_lost_lines_are_told() -> None:
+    document = surveyed([Note("samples.jsonl", "2 lines are no JSON", left_out=2), *said("a")])
+    assert document["skipped_lines"] == 2
+    assert {"where": "samples.jsonl", "text": "2 lines are no JSON"} in document["notes"]
+
+
+def test_nothing_to_survey() -> None:
+    document = surveyed([{"chosen": "a", "rejected": "b"}])
+    assert (document["samples"], document["pairs"]) == (0, 1)
+
+
+def test_several_files_are_one_survey() -> None:
+    samples = [
+        {"response": "a b", "source": f"{number}.jsonl", "step": number} for number in (1, 2, 3)
+    ]
+    document = surveyed(samples, (1,))
+    assert [item["samples"] for item in document["files"]] == [1, 1, 1]
+    assert [row["source"] for row in document["steps"]] == ["1.jsonl", "2.jsonl", "3.jsonl"]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from rlhfdoctor.errors import DoctorError, first_line
 from rlhfdoctor.model import Note, Run
+from rlhfdoctor.scorers.encoding import load
 from rlhfdoctor.scorers.weights import alone
 
 Part = Literal["response", "chosen", "rejected"]
@@ -270,15 +271,8 @@ def tokenizer(folders: Iterable[Path]) -> tuple[Encode | None, str | None]:
             return loaded.backend_tokenizer, folder.name
         file = folder / "tokenizer.json"
         if file.is_file():
-            from tokenizers import Tokenizer
-
             try:
-                found: Any = Tokenizer.from_file(str(file))
-                found.no_truncation()
-                found.no_padding()
-                if getattr(found.model, "dropout", None) is not None:
-                    found.model.dropout = None
-                return found, folder.name
+                return load(file), folder.name
             except Exception:  # tokenizers raises bare Exception for a file it cannot parse
                 continue
     return None, None

@@ -1,0 +1,261 @@
+"""A stream of responses read once: a row a response, every n-gram, and some to look at closely."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from rlhfdoctor.errors import DoctorError, first_line, need
+from rlhfdoctor.measures import BLOCK
+from rlhfdoctor.model import Note, Sample
+from rlhfdoctor.ngrams import MOST_TEXTS, Counter, Shelf, words_of
+from rlhfdoctor.readers.checkpoints import is_checkpoint
+from rlhfdoctor.responses import measure
+
+Told = tuple[str, Sample] | Note
+"""A sample with the name of its file, or what could not be used."""
+
+Open = Callable[[], Iterable[Told]]
+"""Begins a stream anew."""
+
+Encode = Callable[[Sequence[str]], list[list[int]]]
+"""A tokenizer: the ids of each text."""
+
+KEPT_SHARE = 32
+"""Part of the memory that the texts of the samples kept take at most; with what is made of them
+for the rules they take about four times as much."""
+
+COUNTED_SHARE = 4
+"""Part of the memory that all counts share; of each, a part exists four times over when sorted."""
+
+NUMBER_BYTES = 48
+"""What a token id or a log-probability of a kept sample takes, as a Python object and in frames."""
+
+OBJECT_BYTES = 2000
+"""What a kept sample takes beside its texts and numbers."""
+
+MOST_NOTES = 1000
+"""Notes that are kept; a file may have a fault in every line."""
+
+_ROW: dict[str, pl.DataType | type[pl.DataType]] = {
+    "file": pl.UInt32,
+    "line": pl.UInt32,
+    "step": pl.Int64,
+    "reward": pl.Float64,
+    "truncated": pl.Boolean,
+    "told": pl.UInt32,
+    "prompt": pl.UInt64,
+}
+"""Columns of ``Corpus.rows`` beside the measures. told: tokens as the file counts them. prompt:
+equal for equal prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A response that is looked at closely. measures: as in ``responses.MEASURES``, by order."""
+
+    name: str
+    sample: Sample
+    measures: tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Corpus:
+    """What is known of a stream of responses.
+
+    rows: one row a response (``_ROW`` and ``responses.MEASURES``), by blocks, in order. grams: all
+    n-grams, by n, by the same blocks. digests, nears: the keys of equal and of nearly equal texts.
+    kept: every ``stride``-th response, with its measures. files: responses of each file, in order.
+    pairs: records that hold a preference pair and no response.
+    """
+
+    rows: Shelf
+    grams: Mapping[int, Counter]
+    digests: Counter
+    nears: Counter
+    kept: list[Kept] = field(default_factory=list)
+    stride: int = 1
+    count: int = 0
+    pairs: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+
+def read(
+    stream: Iterable[Told],
+    ns: Sequence[int],
+    *,
+    memory: int,
+    folder: Path,
+    lengths_only: bool = False,
+    encode: Encode | None = None,
+) -> Corpus:
+    """Read a stream to its end. What memory (bytes) cannot hold goes into files of ``folder``.
+
+    lengths_only: nothing of a response but its lengths and n-grams. encode: makes the token ids of
+    responses that come without.
+    """
+    share = memory // (COUNTED_SHARE * (len(ns) + 1))
+    corpus = Corpus(
+        rows=Shelf(share, folder, "rows"),
+        grams={n: Counter(share, folder, f"{n}-grams") for n in ns},
+        digests=Counter(share // 2, folder, "digests"),
+        nears=Counter(share // 2, folder, "nears"),
+    )
+    keep = _Keep(memory // KEPT_SHARE, corpus)
+    for block in _blocks(stream, corpus):
+        samples = [sample for _, sample in block]
+        texts = [sample.response or "" for sample in samples]
+        ids = [sample.token_ids for sample in samples]
+        if encode and not all(ids):
+            made = encode([item for item, own in zip(texts, ids, strict=True) if not own])
+            rest = iter(made)
+            ids = [own or tuple(next(rest)) for own in ids]
+        words = words_of(texts)
+        measured = measure(texts, ids, words=words, lengths_only=lengths_only)
+        corpus.rows.add(pl.concat([_rows(block, corpus), measured], how="horizontal"))
+        for n, counter in corpus.grams.items():
+            counter.add(words.ngrams(n), words.counts(n))
+        if lengths_only:
+            continue
+        for counter, column in ((corpus.digests, "digest"), (corpus.nears, "near")):
+            keys = measured[column]
+            counter.add(keys.drop_nulls(), keys.is_not_null().cast(pl.UInt32))
+        for (name, sample), row in zip(block, measured.iter_rows(), strict=True):
+            keep.add(Kept(name, sample, row))
+    return corpus
+
+
+def again(stream: Iterable[Told], wanted: Iterable[int]) -> Iterator[tuple[int, str, Sample]]:
+    """Read a stream anew, up to the last of these responses; yield each with its place."""
+    rest = set(wanted)
+    place = -1
+    for told in stream if rest else ():
+        if isinstance(told, Note) or told[1].response is None:
+            continue
+        place += 1
+        if place in rest:
+            yield place, *told
+            rest.remove(place)
+            if not rest:
+                return
+
+
+def _blocks(stream: Iterable[Told], corpus: Corpus) -> Iterator[list[tuple[str, Sample]]]:
+    """Gather responses into blocks; take out what is none."""
+    block: list[tuple[str, Sample]] = []
+    size = 0
+    for told in stream:
+        if isinstance(told, Note):
+            if len(corpus.notes) < MOST_NOTES:
+                corpus.notes.append(told)
+            continue
+        name, sample = told
+        if sample.response is None:
+            corpus.pairs += sample.chosen is not None
+            continue
+        corpus.count += 1
+        corpus.files[name] = corpus.files.get(name, 0) + 1
+        block.append(told)
+        size += len(sample.response)
+        if size >= BLOCK or len(block) == MOST_TEXTS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _rows(block: Sequence[tuple[str, Sample]], corpus: Corpus) -> pl.DataFrame:
+    places = {name: place for place, name in enumerate(corpus.files)}
+    samples = [sample for _, sample in block]
+    prompts = [
+        None if item.prompt is None else item.prompt.encode("utf-8", "replace").decode()
+        for item in samples
+    ]
+    columns = {
+        "file": [places[name] for name, _ in block],
+        "line": [min(sample.line, 2**32 - 1) for sample in samples],
+        "step": [sample.step for sample in samples],
+        "reward": [sample.reward for sample in samples],
+        "truncated": [sample.truncated for sample in samples],
+        "told": [sample.tokens for sample in samples],
+        "prompt": pl.Series(prompts, dtype=pl.String).hash(3),
+    }
+    return pl.DataFrame(columns, schema=_ROW)
+
+
+class _Keep:
+    """Every so many-th sample, so that all parts of a stream are kept alike."""
+
+    def __init__(self, most: int, corpus: Corpus) -> None:
+        self._most = most
+        self._corpus = corpus
+        self._seen = 0
+        self._size = 0
+
+    def add(self, item: Kept) -> None:
+        corpus = self._corpus
+        if self._seen % corpus.stride == 0:
+            corpus.kept.append(item)
+            self._size += _size(item.sample)
+            while self._size > self._most and len(corpus.kept) > 1:
+                corpus.kept[:] = corpus.kept[::2]
+                corpus.stride *= 2
+                self._size = sum(_size(one.sample) for one in corpus.kept)
+        self._seen += 1
+
+
+def _size(sample: Sample) -> int:
+    numbers = (sample.token_ids, sample.prompt_ids, sample.logprobs, sample.ref_logprobs)
+    texts = (sample.response, sample.prompt)
+    return (
+        OBJECT_BYTES
+        + sum(len(item) for item in texts if item)
+        + NUMBER_BYTES * sum(len(item) for item in numbers if item)
+    )
+
+
+def tokenizer_of(place: Path, named: Path | None = None) -> tuple[Encode | None, str]:
+    """Return the tokenizer of a run, and what it is called: (None, "") without one.
+
+    named: the folder of the tokenizer.json, or the file, that the user gave. Otherwise one beside
+    the samples, or in a checkpoint beside them, where the package ``tokenizers`` is installed.
+    Raises DoctorError for a named one that cannot be read.
+    """
+    if named is not None:
+        file = named / "tokenizer.json" if named.is_dir() else named
+        if not file.is_file():
+            raise DoctorError(
+                f"--tokenizer {named}: holds no tokenizer.json", "give a tokenizer's folder"
+            )
+        need("tokenizers", extra="recompute", purpose="--tokenizer")
+        return _loaded(file), str(file)
+    folder = place if place.is_dir() else place.parent
+    if importlib.util.find_spec("tokenizers") is None:
+        return None, ""
+    saved = sorted(item for item in folder.glob("*/tokenizer.json") if is_checkpoint(item.parent))
+    for file in (folder / "tokenizer.json", *saved):
+        if file.is_file() and not file.is_symlink():
+            return _loaded(file), str(file.relative_to(folder))
+    return None, ""
+
+
+def _loaded(file: Path) -> Encode:
+    from rlhfdoctor.scorers.encoding import load
+
+    try:
+        found = load(file)
+    except Exception as error:  # tokenizers raises bare Exception for a file it cannot parse
+        raise DoctorError(
+            f"{file} cannot be read ({first_line(error)})", "--tokenizer DIR names another"
+        ) from error
+
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        whole = [item.encode("utf-8", "replace").decode() for item in texts]
+        return [item.ids for item in found.encode_batch(whole, add_special_tokens=False)]
+
+    return encode
