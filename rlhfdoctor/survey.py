@@ -184,8 +184,9 @@ def _looked(
     sure = SURE / math.sqrt(max(sum(steps.rewarded.values()), 1))
     least = max(PAID, sure, (by_length or 0.0) - SAME)
     common = max(TEMPLATE * found.count, FEWEST)
+    longest = max(found.grams)
     groups = {
-        "templates": [p for p in phrases if p.n > 1 and p.samples >= common],
+        "templates": [p for p in phrases if p.n == longest and p.samples >= common],
         "grew": [p for p in phrases if _gain(p) > GREW and p.since],
         "paid": [p for p in phrases if p.r is not None and p.r > least],
     }
