@@ -235,7 +235,7 @@ def samples(
             if any(os.path.realpath(place) == os.path.realpath(item) for item in files):
                 raise DoctorError(f"{place} is a file of samples", "name another file")
             _check_writable(Path(place), ())
-        encode, name = tokenizer_of(path, tokenizer)
+        encode, name = tokenizer_of(path, tokenizer, notes)
         with _reading(files) as begin:
             document, run = survey(
                 lambda: chain(notes, stream(begin(), field)),
@@ -784,18 +784,32 @@ def _recomputed(
 
 @contextmanager
 def _input(path: Path) -> Iterator[Path]:
-    """Give a path to read: the path itself, or a temporary copy of standard input for "-"."""
-    if str(path) != "-":
+    """Give a path to read: the path itself, or a temporary copy of what can be read only once.
+
+    That is standard input for "-", and a pipe: ``<(zcat samples.gz)``.
+    """
+    if str(path) != "-" and not _is_pipe(path):
         yield path
         return
-    if sys.stdin is None:
+    if str(path) == "-" and sys.stdin is None:
         raise DoctorError("standard input is closed", "give a file instead of -")
     signal.siginterrupt(signal.SIGINT, True)  # polars' own handler lets a waiting read go on
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / STDIN[0]
         with copy.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+            if str(path) == "-":
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with path.open("rb") as pipe:
+                    shutil.copyfileobj(pipe, file)
         yield _understood(copy)
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo() and os.access(path, os.R_OK)
+    except (OSError, ValueError):
+        return False
 
 
 STDIN = (

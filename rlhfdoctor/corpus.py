@@ -15,6 +15,7 @@ from rlhfdoctor.model import Note, Sample
 from rlhfdoctor.ngrams import MOST_TEXTS, Counter, Shelf, words_of
 from rlhfdoctor.readers.checkpoints import is_checkpoint
 from rlhfdoctor.responses import measure
+from rlhfdoctor.series import LARGEST
 
 Told = tuple[str, Sample] | Note
 """A sample with the name of its file, or what could not be used."""
@@ -35,8 +36,8 @@ COUNTED_SHARE = 4
 NUMBER_BYTES = 48
 """What a token id or a log-probability of a kept sample takes, as a Python object and in frames."""
 
-OBJECT_BYTES = 2000
-"""What a kept sample takes beside its texts and numbers."""
+OBJECT_BYTES, RECORD_BYTES = 2000, 200
+"""What a kept sample takes beside its texts and numbers, and what one of a block takes."""
 
 MOST_NOTES = 1000
 """Notes that are kept; a file may have a fault in every line."""
@@ -70,7 +71,8 @@ class Corpus:
     rows: one row a response (``_ROW`` and ``responses.MEASURES``), by blocks, in order. grams: all
     n-grams, by n, by the same blocks. digests, nears: the keys of equal and of nearly equal texts.
     kept: every ``stride``-th response, with its measures. files: responses of each file, in order.
-    pairs: records that hold a preference pair and no response.
+    pairs: records that hold a preference pair and no response. skipped: records that were lost.
+    unnoted: notes beyond those that are kept.
     """
 
     rows: Shelf
@@ -81,6 +83,8 @@ class Corpus:
     stride: int = 1
     count: int = 0
     pairs: int = 0
+    skipped: int = 0
+    unnoted: int = 0
     files: dict[str, int] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
 
@@ -117,6 +121,9 @@ def read(
             ids = [own or tuple(next(rest)) for own in ids]
         words = words_of(texts)
         measured = measure(texts, ids, words=words, lengths_only=lengths_only)
+        if encode and not lengths_only:  # a tokenizer adds no end token that generation had
+            ends = [item.token_ids[-1] if item.token_ids else None for item in samples]
+            measured = measured.with_columns(last_id=pl.Series(ends, dtype=pl.Int64))
         corpus.rows.add(pl.concat([_rows(block, corpus), measured], how="horizontal"))
         for n, counter in corpus.grams.items():
             counter.add(words.ngrams(n), words.counts(n))
@@ -151,8 +158,9 @@ def _blocks(stream: Iterable[Told], corpus: Corpus) -> Iterator[list[tuple[str, 
     size = 0
     for told in stream:
         if isinstance(told, Note):
-            if len(corpus.notes) < MOST_NOTES:
-                corpus.notes.append(told)
+            corpus.skipped += told.left_out
+            corpus.unnoted += len(corpus.notes) >= MOST_NOTES
+            corpus.notes += [told] if len(corpus.notes) < MOST_NOTES else []
             continue
         name, sample = told
         if sample.response is None:
@@ -161,26 +169,26 @@ def _blocks(stream: Iterable[Told], corpus: Corpus) -> Iterator[list[tuple[str, 
         corpus.count += 1
         corpus.files[name] = corpus.files.get(name, 0) + 1
         block.append(told)
-        size += len(sample.response)
+        size += _size(sample)
         if size >= BLOCK or len(block) == MOST_TEXTS:
             yield block
             block, size = [], 0
     if block:
         yield block
+    if corpus.unnoted:
+        corpus.notes.append(Note("samples", f"{corpus.unnoted} more notes are not listed"))
 
 
 def _rows(block: Sequence[tuple[str, Sample]], corpus: Corpus) -> pl.DataFrame:
     places = {name: place for place, name in enumerate(corpus.files)}
     samples = [sample for _, sample in block]
-    prompts = [
-        None if item.prompt is None else item.prompt.encode("utf-8", "replace").decode()
-        for item in samples
-    ]
+    prompts = [item.prompt for item in samples]
+    rewards = [sample.reward for sample in samples]
     columns = {
         "file": [places[name] for name, _ in block],
         "line": [min(sample.line, 2**32 - 1) for sample in samples],
         "step": [sample.step for sample in samples],
-        "reward": [sample.reward for sample in samples],
+        "reward": [item if item is None or abs(item) < LARGEST else None for item in rewards],
         "truncated": [sample.truncated for sample in samples],
         "told": [sample.tokens for sample in samples],
         "prompt": pl.Series(prompts, dtype=pl.String).hash(3),
@@ -198,33 +206,33 @@ class _Keep:
         self._size = 0
 
     def add(self, item: Kept) -> None:
-        corpus = self._corpus
-        if self._seen % corpus.stride == 0:
+        """Keep a response, unless it alone takes a sixteenth of the room."""
+        corpus, size = self._corpus, OBJECT_BYTES + _size(item.sample)
+        if self._seen % corpus.stride == 0 and size <= self._most // 16:
             corpus.kept.append(item)
-            self._size += _size(item.sample)
-            while self._size > self._most and len(corpus.kept) > 1:
+            self._size += size
+            while self._size > self._most:
                 corpus.kept[:] = corpus.kept[::2]
                 corpus.stride *= 2
-                self._size = sum(_size(one.sample) for one in corpus.kept)
+                self._size = sum(OBJECT_BYTES + _size(one.sample) for one in corpus.kept)
         self._seen += 1
 
 
 def _size(sample: Sample) -> int:
+    """Return about the bytes of a sample's texts and numbers."""
     numbers = (sample.token_ids, sample.prompt_ids, sample.logprobs, sample.ref_logprobs)
     texts = (sample.response, sample.prompt)
-    return (
-        OBJECT_BYTES
-        + sum(len(item) for item in texts if item)
-        + NUMBER_BYTES * sum(len(item) for item in numbers if item)
-    )
+    wide = sum(len(item) * (1 if item.isascii() else 4) for item in texts if item)
+    return RECORD_BYTES + wide + NUMBER_BYTES * sum(len(item) for item in numbers if item)
 
 
-def tokenizer_of(place: Path, named: Path | None = None) -> tuple[Encode | None, str]:
+def tokenizer_of(place: Path, named: Path | None, notes: list[Note]) -> tuple[Encode | None, str]:
     """Return the tokenizer of a run, and what it is called: (None, "") without one.
 
     named: the folder of the tokenizer.json, or the file, that the user gave. Otherwise one beside
     the samples, or in a checkpoint beside them, where the package ``tokenizers`` is installed.
-    Raises DoctorError for a named one that cannot be read.
+    notes: gets one about what lies there and cannot be read. Raises DoctorError for a named one
+    that cannot be read.
     """
     if named is not None:
         file = named / "tokenizer.json" if named.is_dir() else named
@@ -240,7 +248,11 @@ def tokenizer_of(place: Path, named: Path | None = None) -> tuple[Encode | None,
     saved = sorted(item for item in folder.glob("*/tokenizer.json") if is_checkpoint(item.parent))
     for file in (folder / "tokenizer.json", *saved):
         if file.is_file() and not file.is_symlink():
-            return _loaded(file), str(file.relative_to(folder))
+            name = str(file.relative_to(folder))
+            try:
+                return _loaded(file), name
+            except DoctorError as error:
+                notes.append(Note(name, f"{error.message}; lengths are not in its tokens"))
     return None, ""
 
 
@@ -255,7 +267,6 @@ def _loaded(file: Path) -> Encode:
         ) from error
 
     def encode(texts: Sequence[str]) -> list[list[int]]:
-        whole = [item.encode("utf-8", "replace").decode() for item in texts]
-        return [item.ids for item in found.encode_batch(whole, add_special_tokens=False)]
+        return [item.ids for item in found.encode_batch(list(texts), add_special_tokens=False)]
 
     return encode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, pstdev
@@ -11,18 +11,25 @@ from typing import Any
 import polars as pl
 
 from rlhfdoctor import text
-from rlhfdoctor.corpus import Corpus, Open, again
-from rlhfdoctor.measures import LOOP, batches
+from rlhfdoctor.corpus import Corpus
+from rlhfdoctor.measures import LOOP, ROUNDING, Item, batches
 from rlhfdoctor.model import Run, Sample
+from rlhfdoctor.ngrams import Counter
 from rlhfdoctor.phrases import Phrase, Steps
 from rlhfdoctor.responses import spoken
-from rlhfdoctor.series import correlation
+from rlhfdoctor.series import LARGEST, correlation, pooled
 
 WORST = 5
 """Samples that repeat themselves that are shown, each text once."""
 
 RUN = 50
 """Characters of one kind that make a run: NaN logits decode to "!!!!" to the end (vLLM 22881)."""
+
+COPIED = 3
+"""Texts that are listed as the most copied."""
+
+PARTS = 50
+"""Named parts of the reward that are listed, those of most responses first."""
 
 STEPS = 200
 """Steps that are listed, evenly spread."""
@@ -34,8 +41,8 @@ SCORED = 20
 """Scored tokens from which a response has deciles."""
 
 
-def repetition(rows: pl.LazyFrame, steps: Steps, stream: Open) -> dict[str, Any]:
-    """Return how responses repeat themselves: all, the early and the late ones, and the worst."""
+def repetition(rows: pl.LazyFrame, steps: Steps, worst: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how responses repeat themselves: all, the early and the late ones; the ``worst``."""
     looping, runs = pl.col("covered") >= LOOP, pl.col("run") >= RUN
     early, late = (pl.col("step").is_in(list(which)) for which in (steps.early, steps.late))
     marks = pl.col("marks_only")
@@ -82,7 +89,7 @@ def repetition(rows: pl.LazyFrame, steps: Steps, stream: Open) -> dict[str, Any]
         "script_changes": None
         if found["switching_early"] is None
         else {"share_early": found["switching_early"], "share_late": found["switching_late"]},
-        "worst": _worst(rows, stream),
+        "worst": worst,
     }
 
 
@@ -104,8 +111,11 @@ def _by_share(names: pl.LazyFrame, samples: int) -> list[dict[str, Any]]:
     return [{"name": name, "share": count / samples} for name, count in counted.iter_rows()]
 
 
-def _worst(rows: pl.LazyFrame, stream: Open) -> list[dict[str, Any]]:
-    """Return the longest loops, then the longest runs, then what else repeats too much."""
+def worst(rows: pl.LazyFrame) -> dict[int, dict[str, Any]]:
+    """Return the longest loops, then the longest runs, then what else repeats too much, by place.
+
+    Each text once, ``WORST`` at most; ``example`` makes a published entry of one.
+    """
     columns = ("row", "length", "period", "covered", "run", "run_of", "digest", "distinct_3")
     numbered = rows.with_row_index("row")
     looping = (pl.col("covered") >= LOOP) & (pl.col("covered") > pl.col("run"))
@@ -125,13 +135,11 @@ def _worst(rows: pl.LazyFrame, stream: Open) -> list[dict[str, Any]]:
         )
         for row in part.collect().iter_rows(named=True):
             picked.setdefault(row["row"], {"kind": kind, **row})
-    entries = {}
-    for place, name, sample in again(stream(), picked):
-        entries[place] = _example(picked[place], name, sample)
-    return [entries[place] for place in picked if place in entries]
+    return picked
 
 
-def _example(row: Mapping[str, Any], name: str, sample: Sample) -> dict[str, Any]:
+def example(row: Mapping[str, Any], name: str, sample: Sample) -> dict[str, Any]:
+    """Return a response of ``worst`` under its published keys."""
     said = sample.response or ""
     start, period = len(said), 0
     if row["kind"] == "loop":
@@ -157,32 +165,31 @@ def _example(row: Mapping[str, Any], name: str, sample: Sample) -> dict[str, Any
 # Duplicates
 
 
-def duplicates(found: Corpus, rows: pl.LazyFrame, stream: Open) -> dict[str, Any]:
-    """Return how many responses are copies of each other, exact or nearly, and the commonest."""
-    groups = samples = near_groups = near_samples = 0
-    largest = pl.DataFrame(schema={"key": pl.UInt64, "count": pl.UInt32})
-    for part in found.digests.parts(least=2):
-        groups += part.height
-        samples += int(part["count"].sum())
-        largest = pl.concat([largest, part]).top_k(3, by=["count", "key"])
-    for part in found.nears.parts(least=2):
-        near_groups += part.height
-        near_samples += int(part["count"].sum())
+def duplicates(found: Corpus, largest: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how many responses are copies of each other, exact or nearly; and the ``largest``."""
+    exact, near = _groups(found.digests), _groups(found.nears)
     return {
-        "groups": groups,
-        "samples": samples,
-        "share": samples / found.count,
-        "largest": _largest(largest, rows, stream),
-        "near_groups": near_groups,
-        "near_samples": near_samples,
-        "near_share": near_samples / found.count,
+        "groups": exact[0],
+        "samples": exact[1],
+        "share": exact[1] / found.count,
+        "largest": largest,
+        "near_groups": near[0],
+        "near_samples": near[1],
+        "near_share": near[1] / found.count,
     }
 
 
-def _largest(keys: pl.DataFrame, rows: pl.LazyFrame, stream: Open) -> list[dict[str, Any]]:
-    told = (
+def _groups(counter: Counter) -> tuple[int, int]:
+    sizes = [(part.height, int(part["count"].sum())) for part in counter.parts(least=2)]
+    return sum(groups for groups, _ in sizes), sum(samples for _, samples in sizes)
+
+
+def copied(found: Corpus, rows: pl.LazyFrame) -> list[dict[str, Any]]:
+    """Return the ``COPIED`` texts that occur most often: count, prompts, and row of the first."""
+    keys = found.digests.commonest(COPIED).filter(pl.col("count") > 1)["key"].head(COPIED)
+    return (
         rows.with_row_index("row")
-        .filter(pl.col("digest").is_in(keys["key"].implode()))
+        .filter(pl.col("digest").is_in(keys.implode()))
         .group_by("digest")
         .agg(
             count=pl.len(),
@@ -190,16 +197,10 @@ def _largest(keys: pl.DataFrame, rows: pl.LazyFrame, stream: Open) -> list[dict[
             row=pl.col("row").min(),
         )
         .sort("count", "row", descending=[True, False])
+        .drop("digest")
         .collect()
+        .to_dicts()
     )
-    texts = {
-        row: text.cut(sample.response or "", SHOWN)
-        for row, _, sample in again(stream(), told["row"])
-    }
-    return [
-        {"count": row["count"], "prompts": row["prompts"], "text": texts.get(row["row"], "?")}
-        for row in told.iter_rows(named=True)
-    ]
 
 
 # Rewards
@@ -235,7 +236,7 @@ def rewards(
     return {
         **known,
         "constant": known["min"] == known["max"],
-        "within_steps": len(steps.rewarded) > 1,
+        "within_steps": steps.known > 1,
         "length_r": by_length,
         "repetition_r": within(finite, 1 - pl.col("distinct_3")),
         "phrases": [
@@ -272,33 +273,28 @@ def within(rows: pl.LazyFrame, x: pl.Expr) -> float | None:
         .collect()
         .row(0)
     )
-    both, own, pay = sums
-    scale = own * pay
-    return both / math.sqrt(scale) if math.isfinite(scale) and scale > 0.0 else None
+    return pooled(*sums)
 
 
 def _components(run: Run) -> list[dict[str, Any]]:
     """Return what each named part of the reward pays, over the samples that were kept."""
-    items = [item for batch in batches(run) for item in batch.items if item.components]
-    names = sorted({name for item in items for name in item.components or ()})
+    having: dict[str, list[tuple[float, Item]]] = defaultdict(list)
+    for batch in batches(run):
+        for item in batch.items:
+            for name, value in (item.components or {}).items():
+                if abs(value) < LARGEST:
+                    having[name].append((value, item))
     told = []
-    for name in names:
-        having = [
-            (item.components[name], item)
-            for item in items
-            if item.components and math.isfinite(item.components.get(name, math.nan))
-        ]
-        values = [value for value, _ in having]
-        if not values:
-            continue
-        total = [(value, item.reward) for value, item in having if item.reward is not None]
+    for name, pairs in sorted(having.items(), key=lambda entry: (-len(entry[1]), entry[0]))[:PARTS]:
+        values = [value for value, _ in pairs]
+        total = [(value, item.reward) for value, item in pairs if item.reward is not None]
         told.append(
             {
                 "name": name,
                 "known": len(values),
                 "mean": fmean(values),
                 "std": pstdev(values),
-                "length_r": correlation(values, [float(item.length) for _, item in having]),
+                "length_r": correlation(values, [float(item.length) for _, item in pairs]),
                 "total_r": correlation([value for value, _ in total], [pay for _, pay in total]),
             }
         )
@@ -331,7 +327,7 @@ def positions(run: Run, steps: Steps) -> dict[str, Any] | None:
 
 def _deciles(values: Sequence[float]) -> list[float] | None:
     count = len(values)
-    if count < SCORED or not all(math.isfinite(value) for value in values):
+    if count < SCORED or not all(-LARGEST < value <= ROUNDING for value in values):
         return None
     cuts = [count * place // 10 for place in range(11)]
     return [-fmean(values[low:high]) for low, high in pairwise(cuts)]
@@ -362,9 +358,10 @@ def steps(found: Corpus, rows: pl.LazyFrame, run: Run) -> list[dict[str, Any]]:
         .sort("step", "file")
         .collect()
     )
-    every = max(-(-told.height // STEPS), 1)
+    each = told["step"].unique(maintain_order=True)
+    thin = each.gather_every(-(-each.len() // STEPS) or 1).append(each.tail(1)).unique()
     listed = []
-    for row in told.gather_every(every).iter_rows(named=True):
+    for row in told.filter(pl.col("step").is_in(thin.implode(), nulls_equal=True)).to_dicts():
         source = names[row.pop("file")]
         batch = judged.get((source, row["step"]))
         perplexity = (batch.perplexity, batch.ref_perplexity) if batch else (None, None)

@@ -364,14 +364,16 @@ class Batch:
 def batches(run: Run) -> tuple[Batch, ...]:
     """Return the run's responses by source and step, sources in order, steps ascending.
 
-    Lengths are tokens where at least half of a file's responses carry token ids, or the number of
-    their tokens, and responses without are then left out; words otherwise.
+    Lengths are tokens where at least half of a file's responses carry token ids or tell how many
+    tokens they have, and responses that do not are then left out; words otherwise.
     """
     there = run.samples.collect_schema().names()
     known = [name for name in MEASURES if name in there]
     frame = run.samples.select(*_SAMPLED, *known).drop_nulls("response").collect()
-    share = frame.group_by("source").agg(pl.col("token_ids").is_not_null().mean())
-    with_ids = {source for source, ids in share.iter_rows() if ids >= 0.5}
+    tokens = pl.coalesce(pl.col("token_ids").list.len().cast(pl.Int64), "tokens")
+    frame = frame.with_columns(tokens=tokens)
+    share = frame.group_by("source").agg(pl.col("tokens").is_not_null().mean())
+    in_tokens = {source for source, told in share.iter_rows() if told >= 0.5}
     ends = {source: end_token(part) for (source,), part in frame.group_by("source")}
     groups: dict[tuple[str, int | None], list[Item]] = defaultdict(list)
     for block in _blocks(frame):
@@ -380,18 +382,18 @@ def batches(run: Run) -> tuple[Batch, ...]:
             block.iter_rows(named=True), measured.iter_rows(named=True), strict=True
         ):
             source = row["source"]
-            if source not in with_ids or row["token_ids"] is not None:
-                item = _item(row, found, ends[source], "tokens" if source in with_ids else "words")
-                groups[source, row["step"]].append(item)
+            length = row["tokens"] if source in in_tokens else found["words"]
+            if length is not None:
+                groups[source, row["step"]].append(_item(row, found, ends[source], length))
     return tuple(
-        Batch(source, step, "tokens" if source in with_ids else "words", tuple(items))
+        Batch(source, step, "tokens" if source in in_tokens else "words", tuple(items))
         for (source, step), items in sorted(groups.items(), key=_place)
     )
 
 
 _SAMPLED = (
     *("source", "step", "line", "prompt", "response", "group", "reward", "reward_components"),
-    *("truncated", "token_ids", "logprobs", "ref_logprobs"),
+    *("truncated", "tokens", "token_ids", "logprobs", "ref_logprobs"),
 )
 
 
@@ -431,7 +433,7 @@ def end_token(frame: pl.DataFrame) -> int | None:
     return None
 
 
-def _item(row: Mapping[str, Any], found: Mapping[str, Any], end: int | None, unit: str) -> Item:
+def _item(row: Mapping[str, Any], found: Mapping[str, Any], end: int | None, length: int) -> Item:
     nll, count = _nll(row["logprobs"]), len(row["logprobs"] or ())
     reward, last = row["reward"], found["last_id"]
     components = row["reward_components"]
@@ -443,7 +445,7 @@ def _item(row: Mapping[str, Any], found: Mapping[str, Any], end: int | None, uni
         reward=reward if reward is not None and math.isfinite(reward) else None,
         components=json.loads(components) if components else None,
         truncated=row["truncated"],
-        length=found["ids" if unit == "tokens" else "words"],
+        length=length,
         distinct=(found["distinct_1"], found["distinct_2"], found["distinct_3"]),
         period=found["period"],
         covered=found["covered"],

@@ -6,7 +6,7 @@ one of twenty n-grams shares its key with any of a billion others has a probabil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,9 @@ MIX = 0x9E3779B97F4A7C15
 
 MOST_TEXTS = 2**16
 """Texts of one block: their places fit into the upper bits of a key."""
+
+FILE = 2**25
+"""Bytes of frames that are written at once: few files, so that all can be open together."""
 
 SMALL = 16
 """The part of its memory that a counter gives to how many keys each text has."""
@@ -110,9 +113,7 @@ def words_of(texts: Sequence[str]) -> Tokens:
 
 def _spaced(item: str) -> str:
     """Return a text whose words are what white space of ASCII separates."""
-    if item.isascii():
-        return item
-    return " ".join(text.words(item)).encode("utf-8", "replace").decode()
+    return item if item.isascii() else " ".join(text.words(item))
 
 
 def ids_of(ids: Sequence[Sequence[int]]) -> Tokens:
@@ -133,29 +134,41 @@ class Shelf:
         self._free = memory
         self._folder = folder
         self._name = name
-        self._frames: list[pl.DataFrame | Path] = []
+        self._held: list[pl.DataFrame] = []
+        self._files: list[tuple[Path, list[int]]] = []
+        self._rest: list[pl.DataFrame] = []
+        self._size = 0
 
     def add(self, frame: pl.DataFrame) -> None:
         """Put a frame behind the others. Raises OSError where the disk is full."""
         size = int(frame.estimated_size())
-        if size <= self._free:
+        if size <= self._free and not self._files and not self._rest:
             self._free -= size
-            self._frames.append(frame)
+            self._held.append(frame)
             return
-        path = self._folder / f"{self._name}-{len(self._frames)}.arrow"
-        frame.write_ipc(path, compression="uncompressed")
-        self._frames.append(path)
+        self._rest.append(frame)
+        self._size += size
+        if self._size >= FILE:
+            path = self._folder / f"{self._name}-{len(self._files)}.arrow"
+            pl.concat(self._rest).write_ipc(path, compression="uncompressed")
+            self._files.append((path, [part.height for part in self._rest]))
+            self._rest, self._size = [], 0
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         """Yield the frames."""
-        for frame in self._frames:
-            yield pl.read_ipc(frame) if isinstance(frame, Path) else frame
+        yield from self._held
+        for path, heights in self._files:
+            frame, start = pl.read_ipc(path), 0
+            for height in heights:
+                yield frame.slice(start, height)
+                start += height
+        yield from self._rest
 
     def scan(self) -> pl.LazyFrame:
         """Return all frames as one, to be read where it is used."""
+        files = [pl.scan_ipc(path) for path, _ in self._files]
         return pl.concat(
-            pl.scan_ipc(frame) if isinstance(frame, Path) else frame.lazy()
-            for frame in self._frames
+            [*(frame.lazy() for frame in self._held), *files, *(one.lazy() for one in self._rest)]
         )
 
 
@@ -181,12 +194,26 @@ class Counter:
         """
         parts = max(-(-8 * self.total // self._memory), 1)
         width = -(-(2**64) // parts)
-        for part in range(parts):
+        for part in range(parts if self.total else 0):
             inside = pl.col("key").is_between(part * width, min((part + 1) * width, 2**64) - 1)
-            keys = [(frame.filter(inside) if parts > 1 else frame)["key"] for frame in self._keys]
-            if keys:
-                counted = pl.concat(keys).sort().rle().struct.unnest()
-                yield counted.select(key="value", count="len").filter(pl.col("count") >= least)
+            frames = (frame.filter(inside) if parts > 1 else frame for frame in self._keys)
+            yield self._counted(frames).filter(pl.col("count") >= least)
+
+    def _counted(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        """Count keys; those of a part that is too full for memory, as equal ones are, by and by."""
+        counted: list[pl.DataFrame] = []
+        held: list[pl.Series] = []
+        size = 0
+        for frame in frames:
+            held.append(frame["key"])
+            size += 8 * frame.height
+            if size > 2 * self._memory:
+                counted.append(_runs(held))
+                held, size = [], 0
+        counted += [_runs(held)] if held else []
+        if len(counted) == 1:
+            return counted[0]
+        return pl.concat(counted).group_by("key").agg(pl.col("count").sum())
 
     def commonest(self, most: int) -> pl.DataFrame:
         """Return the ``most`` most frequent keys and those that occur as often as the last of them.
@@ -202,6 +229,19 @@ class Counter:
             best = best.sort("count", "key", descending=[True, False]).head(most + TIES)
         return best
 
+    def first(self, keys: pl.Series, most: int) -> pl.Series:
+        """Return those ``most`` of these keys that come first, or some more."""
+        found: list[pl.Series] = []
+        for frame in self._keys:
+            seen = (
+                frame["key"].filter(frame["key"].is_in(keys.implode())).unique(maintain_order=True)
+            )
+            seen = seen.filter(~seen.is_in(pl.concat(found).implode())) if found else seen
+            found.append(seen)
+            if sum(map(len, found)) >= most:
+                break
+        return pl.concat(found) if found else keys
+
     def where(self, keys: pl.Series) -> Iterator[pl.DataFrame]:
         """Yield for each block which of its texts hold these keys.
 
@@ -214,3 +254,9 @@ class Counter:
             place = ends.search_sorted(held["first"], side="right")
             held = held.with_columns(place=place.cast(pl.UInt32))
             yield held.group_by("place", "key").agg(count=pl.len(), first=pl.col("first").min())
+
+
+def _runs(keys: Sequence[pl.Series]) -> pl.DataFrame:
+    """Count equal keys."""
+    counted = pl.concat(keys).sort().rle().struct.unnest()
+    return counted.select(key="value", count="len")

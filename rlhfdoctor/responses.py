@@ -44,19 +44,13 @@ equal texts. near: equal for texts that share nearly all their 3-grams, null for
 LENGTHS = ("words", "graphemes", "ids")
 """The measures that lengths need; the others cost several times as much."""
 
-SUSPECT = 0.9
-"""Share of different 3-grams below which a text is looked at for Gopher's thresholds.
-
-A text all of whose 3-grams differ repeats no longer n-gram either, and none often.
-"""
-
-_MARK = r"<\|?/?[\w ]{1,30}\|?>|\[/?[A-Z]{2,10}\]|<\uff5c[^>]{1,30}\uff5c>"
-_MARKS = re.compile(rf"\s*(?:(?:{_MARK})\s*)*")
-"""Marks that stand for special tokens: <eos>, </s>, <|im_end|>, [PAD]."""
+SUSPECT = {2: 0.95, 3: 0.9}
+"""Shares of different word n-grams below which a text is looked at for Gopher's thresholds, by n,
+as one of more than three lines is. Text that repeats no more than that exceeds none of them."""
 
 _END = re.compile(
     r"(?:<\|[\w ]{1,30}\|>|<\uff5c[^>]{1,30}\uff5c>|</?s>"
-    r"|<(?:pad|eos|eot|end_of_turn|endoftext)>|\[(?:PAD|EOS|SEP)\])\Z"
+    r"|<(?:pad|eos|bos|unk|eot|end_of_turn|endoftext)>|\[(?:PAD|EOS|BOS|SEP|CLS|UNK)\])\Z"
 )
 """Such a mark as ends or pads a text, at its end; not the tags that answers hold: </answer>."""
 
@@ -83,15 +77,12 @@ def measure(
         "ids": [None if item is None else len(item) for item in ids],
     }
     if not lengths_only:
-        columns |= _of_texts(texts) | _of_tokens(words, ids)
+        shares, suspect = _of_tokens(words, ids)
+        columns |= _of_texts(texts) | shares
         columns["last_id"] = [item[-1] if item else None for item in ids]
-        suspects = [
-            (share is not None and share < SUSPECT) or item.count("\n") > 2
-            for share, item in zip(columns["distinct_3"], texts, strict=True)  # type: ignore[call-overload]
-        ]
         columns["gopher"] = [
-            _exceeded(item) if suspect else ""
-            for suspect, item in zip(suspects, texts, strict=True)
+            _exceeded(item) if doubtful or item.count("\n") > 2 else ""
+            for doubtful, item in zip(suspect, texts, strict=True)
         ]
     wanted = LENGTHS if lengths_only else MEASURES
     schema = {name: MEASURES[name] for name in wanted}
@@ -112,13 +103,10 @@ def spoken(text: str) -> str:
 
 
 def _of_texts(texts: Sequence[str]) -> dict[str, object]:
-    loops = [text.loop(spoken(item)) for item in texts]
+    said = [spoken(item) for item in texts]
+    loops = [text.loop(item) for item in said]
     runs = [text.longest_run(item) for item in texts]
     scripts = [text.scripts(item) for item in texts]
-    plain = pl.Series(
-        [item if item.isascii() else item.encode("utf-8", "replace").decode() for item in texts],
-        dtype=pl.String,
-    )
     return {
         "period": [period for period, _ in loops],
         "covered": [covered for _, covered in loops],
@@ -130,31 +118,35 @@ def _of_texts(texts: Sequence[str]) -> dict[str, object]:
             text.switches(item) if len(found) > 1 else 0
             for item, found in zip(texts, scripts, strict=True)
         ],
-        "marks_only": [bool(item.strip() and _MARKS.fullmatch(item)) for item in texts],
-        "digest": plain.hash(2),
+        "marks_only": [
+            bool(item.strip()) and not rest for item, rest in zip(texts, said, strict=True)
+        ],
+        "digest": pl.Series(texts, dtype=pl.String).hash(2),
     }
 
 
-def _of_tokens(words: Tokens, ids: Sequence[Sequence[int] | None]) -> dict[str, object]:
-    """Return the distinct shares, of the token ids where there are any, and ``near``."""
+def _of_tokens(
+    words: Tokens, ids: Sequence[Sequence[int] | None]
+) -> tuple[dict[str, object], pl.Series]:
+    """Return the distinct shares, of token ids where there are any, and which words repeat."""
     with_ids = ids_of([item or () for item in ids]) if any(ids) else None
+    has = pl.Series([bool(item) for item in ids], dtype=pl.Boolean)
+    suspect = pl.repeat(False, len(ids), eager=True)
     found: dict[str, object] = {}
     for n in (1, 2, 3):
         different = words.different(n)
         share = _share(words, different, n)
+        suspect |= (share < SUSPECT.get(n, 0.0)).fill_null(False)
         if with_ids:
-            by_id = _share(with_ids, with_ids.different(n), n)
-            has = pl.Series([bool(item) for item in ids])
-            share = by_id.zip_with(has, share)
+            share = _share(with_ids, with_ids.different(n), n).zip_with(has, share)
         found[f"distinct_{n}"] = share
         if n == 3:
             found["near"] = different["low"]
-    return found
+    return found, suspect
 
 
 def _share(tokens: Tokens, different: pl.DataFrame, n: int) -> pl.Series:
-    total = tokens.counts(n).clip(1)
-    return different["different"] / total
+    return different["different"] / tokens.counts(n).clip(1)
 
 
 def _exceeded(item: str) -> str:

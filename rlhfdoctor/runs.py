@@ -185,12 +185,12 @@ def samples_as_run(
     return replace(run, notes=(*run.notes, *notes))
 
 
-def _sampled(place: Path, field: str | None = None) -> Iterator[Item]:
-    """Read a sample file, whatever it is; ``field`` only of JSON."""
+def _sampled(place: Path) -> Iterator[Item]:
+    """Read a sample file, whatever it is."""
     found = claim(place)
-    if field is None and found and found.reader and found.reader.role == "table":
+    if found and found.reader and found.reader.role == "table":
         return found.reader.read(place)
-    return read_samples(place, field)
+    return read_samples(place)
 
 
 def source_of(run: Run, path: Path) -> str:

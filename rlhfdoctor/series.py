@@ -19,6 +19,12 @@ CHI2_95 = 3.84
 STRAIGHT = 1e-12
 """Share of the variance that rounding may leave of a straight line."""
 
+TOGETHER = 16
+"""Responses of which a share is taken at least: below, one response is a large part of it."""
+
+LIKELY, SURE = 2.0, 4.0
+"""Standard errors by which one row, and by which all of them, must stand apart."""
+
 LARGEST = 1e100
 """Magnitude from which squares and sums may overflow."""
 
@@ -124,38 +130,61 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     return sxy / math.sqrt(sxx * syy)
 
 
-def grown(
-    hits: Sequence[int], totals: Sequence[int], likely: float = 2.0, sure: float = 4.0
-) -> tuple[int, int, int] | None:
-    """Date the rise of a share: the row from which it stands above the first one's for good.
+def grown(hits: Sequence[int], totals: Sequence[int]) -> tuple[int, int, int] | None:
+    """Date the rise of a share: the row from which it stands above the start's for good.
 
-    hits, totals: responses that show something, and responses, of each row. Every row from there on
-    lies ``likely`` binomial standard errors above the first, and all of them together ``sure``.
+    hits, totals: responses that show something, and responses, of each row. Rows with few responses
+    are taken together with the next. Each of them from there on lies ``LIKELY`` standard errors of
+    the binomial distribution above the first, and all together ``SURE``.
 
     Returns:
-        The row, and the first and the last row that may be it: the row after the last one below
-        the first row's share, and the row itself. None where nothing rose.
+        The row, and the first and the last row that may be it: that after the last one at which the
+        share was not above the start's, and the end of those that were taken together. None where
+        nothing rose.
     """
-    at = len(totals)
-    while at > 1 and _above(hits[0], totals[0], hits[at - 1], totals[at - 1]) > likely:
+    starts: list[int] = []
+    found: list[tuple[int, int]] = []
+    held = there = 0
+    for row, (hit, total) in enumerate(zip(hits, totals, strict=True)):
+        starts += [] if there else [row]
+        held, there = held + hit, there + total
+        if there >= TOGETHER:
+            found.append((held, there))
+            held = there = 0
+    if len(found) < 2:
+        return None
+    at = len(found)
+    while at > 1 and share_above(*found[0], *found[at - 1]) > LIKELY:
         at -= 1
-    later = sum(hits[at:]), sum(totals[at:])
-    if at == len(totals) or _above(hits[0], totals[0], *later) <= sure:
+    later = sum(hit for hit, _ in found[at:]), sum(total for _, total in found[at:])
+    if at == len(found) or share_above(*found[0], *later) <= SURE:
         return None
     low = at
-    while low > 1 and hits[low - 1] * totals[0] > hits[0] * totals[low - 1]:
+    while low > 1 and found[low - 1][0] * found[0][1] > found[0][0] * found[low - 1][1]:
         low -= 1
-    return at, low, at
+    ends = [*starts[1:], len(totals)]
+    return starts[at], starts[low], ends[at] - 1
 
 
-def _above(hits: int, total: int, later_hits: int, later_total: int) -> float:
-    """Return by how many standard errors of the pooled share the later share lies above."""
+def share_above(hits: int, total: int, later_hits: int, later_total: int) -> float:
+    """Return by how many standard errors of the pooled share a later share lies above one."""
     if not total or not later_total:
         return 0.0
-    pooled = (hits + later_hits) / (total + later_total)
-    error = math.sqrt(pooled * (1 - pooled) * (1 / total + 1 / later_total))
+    share = (hits + later_hits) / (total + later_total)
+    error = math.sqrt(share * (1 - share) * (1 / total + 1 / later_total))
     gain = later_hits / later_total - hits / total
     return gain / error if error > 0.0 else 0.0
+
+
+def pooled(both: float, own: float, other: float) -> float | None:
+    """Return Pearson's r from sums of products and squares about the means of each group.
+
+    None where one of the two never varies within a group.
+    """
+    scale = own * other
+    if not (math.isfinite(scale) and scale > 0.0 and math.isfinite(both)):
+        return None
+    return max(-1.0, min(1.0, both / math.sqrt(scale)))
 
 
 def onset(steps: Sequence[int], values: Sequence[float], first: int, patience: int) -> Onset:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ from typing import Any
 import polars as pl
 
 from rlhfdoctor import corpus as corpora
-from rlhfdoctor import examination
+from rlhfdoctor import examination, text
 from rlhfdoctor.corpus import Corpus, Encode, Open
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.measures import end_token
+from rlhfdoctor.measures import LOOP, end_token
 from rlhfdoctor.model import Note, Run, Sample
-from rlhfdoctor.phrases import Phrase, Steps, follow, steps_of, texts_of
+from rlhfdoctor.phrases import Phrase, Steps, follow, said_in, steps_of
 from rlhfdoctor.responses import MEASURES
 
 BUCKETS = 20
@@ -124,9 +124,10 @@ def survey(
             "files": [{"file": name, "samples": count} for name, count in found.files.items()],
             "samples": found.count,
             "pairs": found.pairs,
-            "skipped_lines": sum(note.left_out for note in found.notes),
+            "skipped_lines": found.skipped,
             "only": None if asked.only is None else sorted(asked.only),
-            "steps_known": False,
+            "steps_known": 0,
+            "limits": {"run": examination.RUN, "loop": LOOP, "listed": LISTED},
             **dict.fromkeys(_SECTIONS),
         }
         if found.count:
@@ -139,11 +140,11 @@ def survey(
 def _run(found: Corpus, run_of: RunOf) -> Run:
     """Make a run of the responses that were kept, with what was measured of them."""
     run = run_of([(item.name, item.sample) for item in found.kept], found.notes)
-    measured = pl.DataFrame([item.measures for item in found.kept], schema=MEASURES, orient="row")
-    samples = run.samples.collect()
-    if measured.height != samples.height or not samples.height:
-        return run
-    return replace(run, samples=pl.concat([samples, measured], how="horizontal").lazy())
+    rows = [(item.name, *item.measures) for item in found.kept]
+    measured = pl.DataFrame(rows, schema={"source": pl.String, **MEASURES}, orient="row")
+    by_source = measured.sort("source", maintain_order=True).drop("source")
+    samples = run.samples.collect().sort("source", maintain_order=True)
+    return replace(run, samples=pl.concat([samples, by_source], how="horizontal").lazy())
 
 
 def _sections(
@@ -154,13 +155,13 @@ def _sections(
     most = asked.top if run is None else max(asked.top, FOLLOWED)
     phrases = {n: follow(found, n, most, steps) for n in found.grams}
     top = [phrase for n in listed for phrase in phrases[n][: asked.top]]
-    every = [phrase for n in phrases for phrase in phrases[n]]
-    document: dict[str, Any] = {"steps_known": len(steps.samples) > 1}
-    if run is None or asked.only is None or "lengths" in asked.only:
+    document: dict[str, Any] = {"steps_known": steps.known}
+    if asked.only is None or "lengths" in asked.only:
         document |= _lengths(rows, units, run)
     if run is None:
-        texts = texts_of(stream, top)
+        texts = _shown(stream, top, {}, [])[0]
     else:
+        every = [phrase for group in phrases.values() for phrase in group]
         looked, texts = _looked(found, run, stream, rows, steps, every, top)
         document |= looked
     if listed:
@@ -179,30 +180,60 @@ def _looked(
     top: Sequence[Phrase],
 ) -> tuple[dict[str, Any], dict[Phrase, str]]:
     """Return what needs every response looked at, and the words of all phrases that are shown."""
-    finite = rows.filter(pl.col("reward").is_finite())
+    finite = rows.drop_nulls("reward")
     by_length = examination.within(finite, pl.col("length").cast(pl.Float64))
-    sure = SURE / math.sqrt(max(sum(steps.rewarded.values()), 1))
+    sure = SURE / math.sqrt(max(steps.rewarded, 1))
     least = max(PAID, sure, (by_length or 0.0) - SAME)
-    common = max(TEMPLATE * found.count, FEWEST)
-    longest = max(found.grams)
-    groups = {
-        "templates": [p for p in phrases if p.n == longest and p.samples >= common],
-        "grew": [p for p in phrases if _gain(p) > GREW and p.since],
-        "paid": [p for p in phrases if p.r is not None and p.r > least],
+    common, longest = max(TEMPLATE * found.count, FEWEST), max(found.grams)
+    named = {
+        "templates": _most(_of(longest, common, phrases), lambda phrase: float(phrase.samples)),
+        "grew": _most((p for p in phrases if p.grew > SURE and _gain(p) > GREW), _gain),
+        "paid": _most((p for p in phrases if p.r is not None and p.r > least), _r),
     }
-    by = {"templates": _held, "grew": _gain, "paid": lambda phrase: phrase.r or 0.0}
-    named = {name: _most(group, by[name]) for name, group in groups.items()}
-    texts = texts_of(stream, {*top, *(phrase for group in named.values() for phrase in group)})
-    shown = {name: _apart(group, texts)[:LISTED] for name, group in named.items()}
+    worst, copied = examination.worst(rows), examination.copied(found, rows)
+    every = {*top, *(phrase for group in named.values() for phrase in group)}
+    texts, examples = _shown(stream, every, worst, copied)
+    listed = {name: _apart(group, texts)[:LISTED] for name, group in named.items()}
     return {
-        "templates": _ngrams(shown["templates"], texts, found.count),
-        "grew": [_growth(phrase, texts) for phrase in shown["grew"]],
-        "repetition": examination.repetition(rows, steps, stream),
-        "duplicates": examination.duplicates(found, rows, stream),
-        "rewards": examination.rewards(finite, steps, run, by_length, shown["paid"], texts),
+        "templates": _ngrams(listed["templates"], texts, found.count),
+        "grew": [_growth(phrase, texts) for phrase in listed["grew"]],
+        "repetition": examination.repetition(rows, steps, examples),
+        "duplicates": examination.duplicates(found, copied),
+        "rewards": examination.rewards(finite, steps, run, by_length, listed["paid"], texts),
         "positions": examination.positions(run, steps),
-        "steps": examination.steps(found, rows, run) if len(steps.samples) > 1 else [],
+        "steps": examination.steps(found, rows, run) if steps.known > 1 else [],
     }, texts
+
+
+def _shown(
+    stream: Open,
+    phrases: Iterable[Phrase],
+    worst: Mapping[int, Mapping[str, Any]],
+    copied: Sequence[dict[str, Any]],
+) -> tuple[dict[Phrase, str], list[dict[str, Any]]]:
+    """Read the stream again for what is shown: the words of phrases, and the worst responses.
+
+    copied: each gets its ``text`` for its ``row``.
+    """
+    held: dict[int, list[Phrase]] = defaultdict(list)
+    for phrase in phrases:
+        held[phrase.row].append(phrase)
+    copies = {item.pop("row"): item for item in copied}
+    texts: dict[Phrase, str] = {}
+    examples = {}
+    for item in copied:
+        item["text"] = "?"
+    for place, name, sample in corpora.again(stream(), {*held, *worst, *copies}):
+        texts |= said_in(sample, held.get(place, ()))
+        if place in worst:
+            examples[place] = examination.example(worst[place], name, sample)
+        if place in copies:
+            copies[place]["text"] = text.cut(sample.response or "", examination.SHOWN)
+    return texts, [examples[place] for place in worst if place in examples]
+
+
+def _of(n: int, samples: float, phrases: Iterable[Phrase]) -> Iterator[Phrase]:
+    return (phrase for phrase in phrases if phrase.n == n and phrase.samples >= samples)
 
 
 # Lengths
@@ -235,7 +266,8 @@ def _lengths(rows: pl.LazyFrame, units: Mapping[str, str], run: Run | None) -> d
         summaries.append((values, counts, {"unit": unit, "source": source}))
     values, counts, named = summaries[0]
     total = sum(counts)
-    piled = counts[-1] >= max(FEWEST, PILE * total) and len(values) > 1
+    differ = len(values) > 1 or named["unit"] == "tokens"
+    piled = counts[-1] >= max(FEWEST, PILE * total) and differ
     first = {
         **named,
         **_moments(values, counts),
@@ -337,8 +369,8 @@ def _gain(phrase: Phrase) -> float:
     )
 
 
-def _held(phrase: Phrase) -> float:
-    return float(phrase.samples)
+def _r(phrase: Phrase) -> float:
+    return phrase.r or 0.0
 
 
 def _most(phrases: Iterable[Phrase], by: Callable[[Phrase], float]) -> list[Phrase]:

@@ -12,11 +12,10 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate, compress
 from operator import ne
-from typing import Any, TypeVar
+from typing import TypeVar
 
 _UNSPACED = (
     "\u2e80-\u2e99\u2e9b-\u2ef3\u2f00-\u2fd5\u3005-\u3007\u3021-\u3029\u3038-\u303b"  # Han
@@ -94,9 +93,6 @@ arXiv:2112.11446, table A1)."""
 
 GOPHER_WORDS = (50, 100_000)
 """Fewest and most words of a document that Gopher's corpus kept (the same, appendix A.1)."""
-
-CHARACTERS = 0x110000
-"""Characters that a string can tell apart."""
 
 COMPRESSIBLE = 200
 """Bytes from which a compression ratio is one of the text: zlib adds 6 bytes and a table of codes.
@@ -180,22 +176,6 @@ def distinct(tokens: Sequence[Token], n: int) -> float | None:
     """Return the share of different n-grams among a sample's n-grams, or None where it has none."""
     found = list(ngrams(tokens, n))
     return len(set(found)) / len(found) if found else None
-
-
-def encoded(tokens: Sequence[Any]) -> str:
-    """Write tokens as a string of one character each, so that ``loop`` takes ids and words too.
-
-    Within a call equal tokens are equal characters and different ones differ. There are 1,114,112
-    characters: where a sample has more different tokens, those that occur last keep one each and
-    the others share the last, which hides no loop and invents none whose period holds fewer.
-    """
-    with suppress(TypeError, ValueError, OverflowError):
-        return "".join(map(chr, tokens))
-    latest = dict.fromkeys(reversed(tokens))
-    characters = dict(zip(latest, map(chr, range(CHARACTERS)), strict=False))
-    if len(characters) < len(latest):
-        characters = dict.fromkeys(latest, chr(CHARACTERS - 1)) | characters
-    return "".join(map(characters.__getitem__, tokens))
 
 
 def loop(text: str) -> tuple[int, int]:
@@ -320,7 +300,8 @@ def gopher(text: str, tokens: Sequence[str]) -> dict[str, float]:
         return shares
     shares = dict.fromkeys(GOPHER, 0.0) | shares
     ends = [0, *accumulate(map(len, tokens))]
-    code = encoded(tokens)
+    codes = {token: chr(code) for code, token in enumerate(dict.fromkeys(tokens))}
+    code = "".join(map(codes.__getitem__, tokens))
     places = list(range(len(tokens)))
     for n in range(2, 11):
         grams = {place: code[place : place + n] for place in places if place + n <= len(code)}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlhfdoctor import text
+from rlhfdoctor import ngrams, text
 from rlhfdoctor.ngrams import Counter, Shelf, Tokens, ids_of, words_of
 
 TEXTS = [
@@ -23,7 +23,7 @@ TEXTS = [
     "",
     " \n\t ",
     "one",
-    "lone \ud800 surrogate and \x00 null",
+    "a \x00 null",
 ]
 
 texts = st.lists(st.text(alphabet="ab 中\n\u3000ก", max_size=30), max_size=12)
@@ -79,7 +79,10 @@ def test_texts_that_share_nearly_all_their_ngrams_have_one_low() -> None:
 
 
 @pytest.mark.parametrize("memory", [10**9, 4096, 64], ids=["in memory", "in parts", "by keys"])
-def test_counting_in_parts_and_on_disk_changes_nothing(memory: int, tmp_path: Path) -> None:
+def test_counting_in_parts_and_on_disk_changes_nothing(
+    memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ngrams, "FILE", 1000)
     blocks = [[number % 7 * 2**61 + number % 50 for number in range(500)] for _ in range(4)]
     blocks.append([2**64 - 1, 0, 0])
     counter = Counter(memory, tmp_path, "keys")
@@ -109,11 +112,30 @@ def test_nothing_was_counted(tmp_path: Path) -> None:
     assert counter.commonest(5).height == 0
 
 
-def test_a_shelf_keeps_the_order_in_memory_and_on_disk(tmp_path: Path) -> None:
+def test_a_shelf_keeps_the_order_in_memory_and_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ngrams, "FILE", 100)
     shelf = Shelf(50, tmp_path, "rows")
     for number in range(20):
         shelf.add(pl.DataFrame({"x": [number, number]}))
     expected = [number for number in range(20) for _ in range(2)]
     assert [x for frame in shelf for x in frame["x"]] == expected
     assert shelf.scan().collect()["x"].to_list() == expected
-    assert len(list(tmp_path.iterdir())) == 17
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_equal_keys_beyond_memory_are_counted_by_and_by(tmp_path: Path) -> None:
+    counter = Counter(64, tmp_path, "keys")
+    for _ in range(20):
+        counter.add(pl.Series([7] * 50, dtype=pl.UInt64), pl.Series([50], dtype=pl.UInt32))
+    assert counter.commonest(3).rows() == [(7, 1000)]
+
+
+def test_of_equally_frequent_keys_those_that_come_first_are_found(tmp_path: Path) -> None:
+    counter = Counter(2**20, tmp_path, "keys")
+    for block in ([9, 3, 9], [5, 3], [1]):
+        keys = pl.Series(block, dtype=pl.UInt64)
+        counter.add(keys, pl.Series([len(block)], dtype=pl.UInt32))
+    asked = pl.Series([1, 3, 5], dtype=pl.UInt64)
+    assert counter.first(asked, 2).to_list() == [3, 5]

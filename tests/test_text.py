@@ -16,7 +16,6 @@ from rlhfdoctor.text import (
     compression,
     count_ngrams,
     distinct,
-    encoded,
     gopher,
     graphemes,
     joined,
@@ -347,33 +346,6 @@ def test_a_fibonacci_word_of_millions_is_searched_through() -> None:
         before, text = text, text + before
     period, covered = loop(text * 3)
     assert (period, covered) == (len(text), 3 * len(text))
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [
-        pytest.param([5, 0, 5, 50_000, 0x10FFFF], id="token ids"),
-        pytest.param([-1, 2, -1, -100, 2], id="negative ids"),
-        pytest.param([0x110000, 2**80, 0x110000, 3], id="ids beyond Unicode"),
-        pytest.param(["the", "cat", "the", ""], id="words"),
-        pytest.param([0xD800, 0xDC00, 0xD800], id="ids that are surrogates"),
-        pytest.param([], id="nothing"),
-    ],
-)
-def test_equal_tokens_are_equal_characters(tokens: list[int] | list[str]) -> None:
-    written = encoded(tokens)
-    assert len(written) == len(tokens)
-    for token, character in zip(tokens, written, strict=True):
-        for other, its in zip(tokens, written, strict=True):
-            assert (token == other) == (character == its)
-
-
-def test_more_tokens_than_characters_still_loop() -> None:
-    many = list(range(-1_200_000, 0))
-    written = encoded(many)
-    assert len(set(written)) == 0x110000
-    assert loop(written) == (0, 0)
-    assert loop(encoded(many + [-7, -9, -8] * 40)) == (3, 120)
 
 
 def reference_run(text: str) -> tuple[str, int]:

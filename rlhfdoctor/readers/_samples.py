@@ -68,8 +68,12 @@ _STEP_NAMED = re.compile(
 _DEEPEST = 4
 """Levels of a document under which a list of samples is looked for."""
 
-_MOST_SHAPES, _MOST_KEYS = 1024, 256
-"""Shapes of records that are remembered, and their keys; a file may have as many as records."""
+_MOST_SHAPES, _MOST_KEYS, _MOST_NAMED = 1024, 256, 2**14
+"""Shapes of records that are remembered, their keys and the characters of these; a file may have as
+many as records."""
+
+_MOST_TOKENS = 2**32
+"""Tokens from which on a count is none of a response."""
 
 _WEIGHED = 32
 """Responses of a file by which it is told whether a count is one of tokens, ..."""
@@ -229,7 +233,7 @@ def _samples(records: Records, state: _State) -> Iterator[Item]:
             shape = _shape(keys, field)
             if len(shapes) >= _MOST_SHAPES:
                 shapes.clear()
-            if len(keys) <= _MOST_KEYS:
+            if len(keys) <= _MOST_KEYS and sum(map(len, keys)) <= _MOST_NAMED:
                 shapes[keys] = shape
         rows = _rows(record, line, shape, field) or ((record, shape),)
         place = line
@@ -705,7 +709,7 @@ def _tokens(record: Mapping[str, object], keys: tuple[str, ...], state: _State) 
         return None
     value = _first(record, keys)
     count = len(value) if isinstance(value, list) else whole(number(value))
-    return count if count is not None and count >= 0 else None
+    return count if count is not None and 0 <= count < _MOST_TOKENS else None
 
 
 def _ids(
