@@ -11,6 +11,7 @@ import pytest
 import regex
 
 from rlhfdoctor import corpus, survey
+from rlhfdoctor.measures import batches
 from rlhfdoctor.model import Note, Sample
 from rlhfdoctor.runs import samples_as_run
 from tests.builders import FIXTURES
@@ -354,3 +355,120 @@ def test_several_files_are_one_survey() -> None:
     document = surveyed(samples, (1,))
     assert [item["samples"] for item in document["files"]] == [1, 1, 1]
     assert [row["source"] for row in document["steps"]] == ["1.jsonl", "2.jsonl", "3.jsonl"]
+
+
+def test_measures_stay_with_their_responses_whatever_the_order_of_files() -> None:
+    samples = [
+        {"response": "loop " * 50 if name == "10.jsonl" else "fine", "source": name, "step": step}
+        for step, name in ((2, "2.jsonl"), (10, "10.jsonl"))
+        for _ in range(20)
+    ]
+    told = [(str(item["source"]), _sample(1, item)) for item in samples]
+    _, run = survey.survey(
+        lambda: told,
+        survey.Asked(),
+        lambda kept, notes: samples_as_run("folder", kept, notes),
+    )
+    assert run is not None
+    looping = {batch.source: batch.looping for batch in batches(run)}
+    assert looping == {"2.jsonl": 0.0, "10.jsonl": 1.0}
+
+
+def test_one_long_response_does_not_take_the_room_of_all_others() -> None:
+    samples = said("x" * 3_000_000, *(f"short answer {number}" for number in range(500)))
+    document = surveyed(samples, memory=2**26)
+    assert document["judged"] == {"samples": 500, "of": 501}
+
+
+def test_many_prompts_do_not_make_a_block_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BLOCK", 100_000)
+    told = [("f", Sample(1, response="yes", prompt="p" * 10_000)) for _ in range(100)]
+    found = corpus.Corpus(*([None] * 4))  # type: ignore[arg-type]
+    assert max(map(len, corpus._blocks(told, found))) <= 10
+
+
+def test_a_phrase_that_spreads_slowly_is_listed_though_steps_are_small() -> None:
+    samples = [
+        {"response": f"number {number} of {step}" + " in sum" * (number < step / 3), "step": step}
+        for step in range(20)
+        for number in range(8)
+    ]
+    grew = {item["text"] for item in surveyed(samples)["grew"]}
+    assert any("in sum" in text for text in grew)
+
+
+def test_a_word_is_not_paid_because_one_file_holds_it_and_pays_more() -> None:
+    samples = [
+        {
+            "response": f"answer {number}" + f" {word}" * 2,
+            "reward": pay + number % 3,
+            "source": source,
+        }
+        for source, word, pay in (("a", "zig", 0.0), ("b", "zag", 9.0))
+        for number in range(60)
+    ]
+    rewards = surveyed([{**item, "step": 1} for item in samples])["rewards"]
+    assert not [item for item in rewards["phrases"] if "zag" in item["text"]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "known"),
+    [
+        pytest.param([None] * 4, 0, id="no steps"),
+        pytest.param([5] * 4, 1, id="one step"),
+        pytest.param([5, 5, None, None], 1, id="one step, and responses without"),
+        pytest.param([5, 6, None, None], 2, id="two steps"),
+    ],
+)
+def test_only_known_steps_count(steps: list[int | None], known: int) -> None:
+    document = surveyed({"response": "a b", "step": step} for step in steps)
+    assert document["steps_known"] == known
+    assert bool(document["steps"]) is (known > 1)
+
+
+def test_a_thousand_steps_more_are_taken_together() -> None:
+    samples = ({"response": "a b c", "step": step, "reward": step % 2} for step in range(2500))
+    document = surveyed(samples)
+    assert document["steps_known"] == 2500
+    assert len(document["steps"]) <= 201
+    assert document["steps"][-1]["step"] == 2499
+
+
+def test_all_files_of_a_listed_step_are_listed() -> None:
+    samples = [
+        {"response": "a", "step": step, "source": name} for step in range(300) for name in "ab"
+    ]
+    rows = surveyed(samples)["steps"]
+    assert {row["source"] for row in rows} == {"a", "b"}
+
+
+@pytest.mark.parametrize("reward", [1e200, -1.7e308, math.inf])
+def test_rewards_beyond_arithmetic_are_left_out(reward: float) -> None:
+    samples = [{"response": "a b", "reward": 1.0, "reward_components": {"x": reward}}] * 20
+    samples += [{"response": "a b c", "reward": reward}] * 3
+    assert surveyed(samples)["rewards"]["known"] == 20
+
+
+def test_a_tokenizer_never_makes_an_answer_a_cut_one() -> None:
+    ends = [{"response": "x", "token_ids": [5, 6, 2]} for _ in range(30)]
+    found = surveyed([*ends, *said(*("text alone",) * 30)], encode=lambda texts: [[7]] * len(texts))
+    assert found["length"]["truncated"]["share"] == 0.0
+
+
+def test_answers_in_brackets_are_no_special_tokens() -> None:
+    found = surveyed(said("[YES]", "[NO]", "<correct>", "<eos>", "</s><pad>"))["repetition"]
+    assert found["marks_only"] == 2
+
+
+def test_repetition_of_two_words_is_seen_where_every_triple_differs() -> None:
+    repeated = " ".join(f"the answer {number}" for number in range(40))
+    assert surveyed(said(repeated))["repetition"]["gopher"]["flagged"] == 1
+
+
+def test_lost_lines_are_counted_beyond_the_notes_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus, "MOST_NOTES", 2)
+    document = surveyed([*[Note("f", "a line is no JSON", left_out=1)] * 5, *said("a")])
+    assert document["skipped_lines"] == 5
+    assert "3 more notes" in document["notes"][-1]["text"]
