@@ -101,16 +101,19 @@ def each(says: Callable[[Item], float | None]) -> Marks:
 
 def mean(values: Values) -> float:
     """Return the mean of what was measured."""
-    return fmean(value for _, value in values)
+    return mean_error([value for _, value in values])[0]
 
 
 def above(before: Values, after: Values) -> float:
     """Return how many standard errors the mean of ``after`` lies above that of ``before``.
 
     Answers to one prompt are alike, so the error of a mean is the greater of two: that over the
-    responses, and that over the means of the prompts.
+    responses, and that over the means of the prompts. Of a single prompt it is infinite: nothing
+    tells how another one would be answered.
     """
-    gain, error = mean(after) - mean(before), math.hypot(_error(before), _error(after))
+    size = max(abs(value) for _, value in (*before, *after)) or 1.0
+    start, level = ([(item, value / size) for item, value in part] for part in (before, after))
+    gain, error = mean(level) - mean(start), math.hypot(_error(start), _error(level))
     if error > 0.0:
         return gain / error
     return math.copysign(math.inf, gain) if gain else 0.0
@@ -121,7 +124,7 @@ def _error(values: Values) -> float:
     for item, value in values:
         prompts[item.prompt or item.group or id(item)].append(value)
     groups = [[value for _, value in values], [fmean(group) for group in prompts.values()]]
-    return max((mean_error(group)[1] for group in groups if len(group) > 1), default=math.inf)
+    return max(mean_error(group)[1] for group in groups)
 
 
 def rises(steps: Sequence[Values]) -> int | None:
