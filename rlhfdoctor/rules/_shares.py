@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import countOf
 from statistics import fmean, median
 
 from rlhfdoctor.measures import Batch, Item, batches, ladders
 from rlhfdoctor.model import Evidence, Finding, Location, Run, Severity
 from rlhfdoctor.rules._ladder import onset_between, standing_from
 from rlhfdoctor.series import correlation, mean_error
-from rlhfdoctor.text import distinct
+from rlhfdoctor.text import distinct, ngrams
 
 SURE = 4.0
 """Standard errors that make a change, as everywhere in this package."""
@@ -97,6 +98,21 @@ class File:
 def each(says: Callable[[Item], float | None]) -> Marks:
     """Measure every response by itself."""
     return lambda steps: [[says(item) for item in batch.items] for batch in steps]
+
+
+def graded(
+    few: float, some: float = math.inf, most: float = math.inf
+) -> Callable[[File], Severity | None]:
+    """Grade a file by its level, where it rose: above ``few`` information, then worse."""
+
+    def grade(file: File) -> Severity | None:
+        if file.since is None or file.level <= few:
+            return None
+        if file.level > most:
+            return "critical"
+        return "warning" if file.level > some else "info"
+
+    return grade
 
 
 def mean(values: Values) -> float:
@@ -207,6 +223,16 @@ def cut(item: Item) -> bool | None:
     if item.truncated is not None:
         return item.truncated
     return None if item.ended is None else not item.ended
+
+
+def occurrences(words: Sequence[str], phrase: tuple[str, ...]) -> int:
+    """Return how often a phrase stands in a text."""
+    return countOf(ngrams(words, len(phrase)), phrase)
+
+
+def density(words: Sequence[str], phrase: tuple[str, ...]) -> float:
+    """Return the share of a phrase among all phrases of its length; 0 in a text without any."""
+    return occurrences(words, phrase) / max(len(words) - len(phrase) + 1, 1)
 
 
 def partial(xs: Sequence[float], ys: Sequence[float], zs: Sequence[float]) -> float | None:
