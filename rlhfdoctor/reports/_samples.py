@@ -16,6 +16,7 @@ from rlhfdoctor.reports._cells import padded, reads_left
 from rlhfdoctor.reports._lines import shown
 from rlhfdoctor.reports._survey import (
     Part,
+    broken,
     headline,
     judged,
     not_looked,
@@ -99,12 +100,15 @@ def samples_markdown(document: Mapping[str, Any], *, by_step: bool) -> str:
 
 
 def _style(document: Mapping[str, Any]) -> str:
-    """Return the colour of the worst finding; green only where there was something to judge."""
+    """Return the colour of the worst finding; green only where something was judged and is sound.
+
+    Too few broken responses for a finding, or too few responses for a rule, are not green.
+    """
     if not document["samples"] or document["repetition"] is None:
         return STYLES["inconclusive"]
     found = {finding["severity"] for finding in document["findings"]}
-    worst = next((name for name in ("critical", "warning", "info") if name in found), "healthy")
-    return STYLES[worst]
+    sound = "info" if broken(document) else "healthy"
+    return STYLES[next((name for name in ("critical", "warning", "info") if name in found), sound)]
 
 
 def _where(evidence: Mapping[str, Any]) -> str:

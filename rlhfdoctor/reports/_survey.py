@@ -38,9 +38,6 @@ Part = str | TextTable | tuple[TextTable, ...] | Drawing
 Section = tuple[str, list[Part]]
 """A title and its parts."""
 
-LISTED = 10
-"""Phrases of a kind and groups of copies that are printed; the JSON has all."""
-
 BAR = 60
 """Cells of the longest bar where the page has no width."""
 
@@ -135,7 +132,7 @@ def headline(document: Row) -> str:
 
 def summary(document: Row) -> str:
     """Return in a sentence what the text looks like, and what could not be compared."""
-    count, repetition = document["samples"], document["repetition"]
+    count, repetition, limits = (document[key] for key in ("samples", "repetition", "limits"))
     if not count:
         return "no responses: nothing could be judged"
     if repetition is None:
@@ -143,7 +140,7 @@ def summary(document: Row) -> str:
         return f"{asked} only: whether the text degenerates was not looked at"
     signs = [
         (repetition["looping"], "end in a loop"),
-        (repetition["runs"], "hold one character 50 times or more in a row"),
+        (repetition["runs"], f"hold one character {limits['run']} times or more in a row"),
         (repetition["empty"], "are empty"),
         (repetition["marks_only"], "are special tokens alone"),
     ]
@@ -174,9 +171,14 @@ def _compared(document: Row) -> str:
 
 def _one_step(document: Row) -> str:
     """Return why early and late steps cannot be compared; nothing where they can be."""
-    if not document["steps_known"]:
-        return "no steps"
-    return "" if len(document["steps"] or ()) > 1 else "one step"
+    return {0: "no steps", 1: "one step"}.get(document["steps_known"], "")
+
+
+def broken(document: Row) -> bool:
+    """Say whether the text itself shows loops or runs of one character, or nothing but silence."""
+    found = document["repetition"]
+    silent = found["empty"] + found["marks_only"]
+    return bool(found["looping"] or found["runs"] or silent >= document["samples"])
 
 
 def judged(document: Row) -> str | None:
@@ -227,7 +229,7 @@ def _length(document: Row, room: int) -> Iterator[Part]:
     if not length:
         return
     spare = ("> mean + 3 sd", "min", "p90", "sd", "p99", "p50")
-    yield _table("", document["lengths"] or [length], _LENGTHS, spare)
+    yield _table("", document["lengths"], _LENGTHS, spare)
     yield _histogram(length, room)
     parts = [f"cap: no length at which answers pile up ({length['unit']})"]
     if length["cap"] is not None:
@@ -284,24 +286,24 @@ def _phrases(document: Row) -> Iterator[Part]:
     templates, grew = document["templates"], document["grew"]
     if templates:
         title = "In at least half of the responses"
-        yield _texts(title, templates[:LISTED], _GRAMS, ("samples", "count"))
-        yield from _rest(templates)
+        yield _texts(title, templates, _GRAMS, ("samples", "count"))
+        yield from _full(templates, document)
     if grew:
         title = "Grew from the first to the last quarter of the steps"
-        yield _texts(title, grew[:LISTED], _GREW, ("count",))
-        yield from _rest(grew)
+        yield _texts(title, grew, _GREW, ("count",))
+        yield from _full(grew, document)
 
 
 def _degeneration(document: Row) -> Iterator[Part]:
-    found, count = document["repetition"], document["samples"]
+    found, count, limits = (document[key] for key in ("repetition", "samples", "limits"))
     if not found or not count:
         return
     distinct = [found[f"distinct_{n}"] for n in (1, 2, 3)]
     known = any(value is not None for value in distinct)
     mostly = f"mostly {found['run_of']}" if found["run_of"] else ""
     rows = [
-        _counts("a loop at the end", found["looping"], count),
-        _counts("50 x one character", found["runs"], count, mostly),
+        _counts(f"a loop of {limits['loop']}+ characters", found["looping"], count),
+        _counts(f"{limits['run']} x one character", found["runs"], count, mostly),
         _counts("empty", found["empty"], count),
         _counts("only special tokens", found["marks_only"], count),
     ]
@@ -323,7 +325,7 @@ def _degeneration(document: Row) -> Iterator[Part]:
     )
     yield from _drift(found)
     if copies and copies["largest"]:
-        yield _texts("Most copied", copies["largest"][:LISTED], _COPIED, ("prompts",))
+        yield _texts("Most copied", copies["largest"], _COPIED, ("prompts",))
 
 
 def _counts(what: str, found: int, count: int, of_which: str = "") -> tuple[str, ...]:
@@ -367,7 +369,7 @@ def _example(item: Row, unit: str, *, several: bool, room: int) -> Iterator[Text
     }.get(kind, "over a Gopher limit")
     parts = [f"line {item['line']}" + (f" of {fit(item['source'], 60)}" if several else "")]
     parts += [f"step {item['step']}"] if item["step"] is not None else []
-    parts += [f"{item['length']:,} {unit}"]
+    parts += [f"{item['length']:,} {unit}"] if item["length"] is not None else []
     parts += [f"reward {number(item['reward'])}"] if item["reward"] is not None else []
     yield Text(shown(f"{', '.join(parts)}: {what}"), "bold")
     rest = room - 10
@@ -404,8 +406,8 @@ def _reward(document: Row) -> Iterator[Part]:
     if reward["phrases"]:
         title = "Phrases, and the mean reward with and without them"
         can_go = ("samples", "early", "late", "from step", "without")
-        yield _texts(title, reward["phrases"][:LISTED], _PAID, can_go)
-        yield from _rest(reward["phrases"])
+        yield _texts(title, reward["phrases"], _PAID, can_go)
+        yield from _full(reward["phrases"], document)
     if components := reward["components"]:
         yield _texts("Components", components, _COMPONENTS, ("known", "sd", "r with length"))
 
@@ -435,7 +437,7 @@ def _positions(document: Row) -> Iterator[Part]:
 
 def _steps(document: Row, room: int, *, table: bool) -> Iterator[Part]:
     steps = document["steps"]
-    if not document["steps_known"] or not steps:
+    if not steps:
         return
     several = len({step["source"] for step in steps}) > 1
     unit = (document["length"] or {}).get("unit", "length")
@@ -467,7 +469,8 @@ def _curves(steps: Sequence[Row], columns: Sequence[Column], points: int) -> Tex
             ends = (0.0, 1.0) if key in _SHARES else (min(known), max(known))
             four = (steps[0][key], steps[-1][key], min(known), max(known))
             rows.append((name, curve(values, *ends), *map(told, four)))
-    first, last = (f"step {steps[place]['step']}" for place in (0, -1))
+    ends_at = (steps[place]["step"] for place in (0, -1))
+    first, last = ("no step" if step is None else f"step {step}" for step in ends_at)
     header = ("", "curve", first, last, "least", "greatest")
     return TextTable("", header, tuple(rows), ("least", "greatest"), left=("", "curve"))
 
@@ -487,9 +490,10 @@ def _texts(
     return replace(made, left=made.header[-1:], text=True)
 
 
-def _rest(items: Sequence[object]) -> Iterator[str]:
-    if len(items) > LISTED:
-        yield f"and {len(items) - LISTED:,} more, in --format json"
+def _full(items: Sequence[object], document: Row) -> Iterator[str]:
+    """Say of a list that is as long as lists may be that there may be more."""
+    if len(items) >= document["limits"]["listed"]:
+        yield f"no more than {document['limits']['listed']} are listed"
 
 
 def _perplexity(nats: float | None) -> str:

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import countOf
 from statistics import fmean, median
 
 from rlhfdoctor.measures import Batch, Item, batches, ladders
 from rlhfdoctor.model import Evidence, Finding, Location, Run, Severity
 from rlhfdoctor.rules._ladder import onset_between, standing_from
 from rlhfdoctor.series import correlation, mean_error
-from rlhfdoctor.text import distinct
+from rlhfdoctor.text import distinct, ngrams
 
 SURE = 4.0
 """Standard errors that make a change, as everywhere in this package."""
@@ -99,18 +100,36 @@ def each(says: Callable[[Item], float | None]) -> Marks:
     return lambda steps: [[says(item) for item in batch.items] for batch in steps]
 
 
+def graded(
+    few: float, some: float = math.inf, most: float = math.inf
+) -> Callable[[File], Severity | None]:
+    """Grade a file by its level, where it rose: above ``few`` information, then worse."""
+
+    def grade(file: File) -> Severity | None:
+        if file.since is None or file.level <= few:
+            return None
+        if file.level > most:
+            return "critical"
+        return "warning" if file.level > some else "info"
+
+    return grade
+
+
 def mean(values: Values) -> float:
     """Return the mean of what was measured."""
-    return fmean(value for _, value in values)
+    return mean_error([value for _, value in values])[0]
 
 
 def above(before: Values, after: Values) -> float:
     """Return how many standard errors the mean of ``after`` lies above that of ``before``.
 
     Answers to one prompt are alike, so the error of a mean is the greater of two: that over the
-    responses, and that over the means of the prompts.
+    responses, and that over the means of the prompts. Of a single prompt it is infinite: nothing
+    tells how another one would be answered.
     """
-    gain, error = mean(after) - mean(before), math.hypot(_error(before), _error(after))
+    size = max(abs(value) for _, value in (*before, *after)) or 1.0
+    start, level = ([(item, value / size) for item, value in part] for part in (before, after))
+    gain, error = mean(level) - mean(start), math.hypot(_error(start), _error(level))
     if error > 0.0:
         return gain / error
     return math.copysign(math.inf, gain) if gain else 0.0
@@ -121,7 +140,7 @@ def _error(values: Values) -> float:
     for item, value in values:
         prompts[item.prompt or item.group or id(item)].append(value)
     groups = [[value for _, value in values], [fmean(group) for group in prompts.values()]]
-    return max((mean_error(group)[1] for group in groups if len(group) > 1), default=math.inf)
+    return max(mean_error(group)[1] for group in groups)
 
 
 def rises(steps: Sequence[Values]) -> int | None:
@@ -204,6 +223,16 @@ def cut(item: Item) -> bool | None:
     if item.truncated is not None:
         return item.truncated
     return None if item.ended is None else not item.ended
+
+
+def occurrences(words: Sequence[str], phrase: tuple[str, ...]) -> int:
+    """Return how often a phrase stands in a text."""
+    return countOf(ngrams(words, len(phrase)), phrase)
+
+
+def density(words: Sequence[str], phrase: tuple[str, ...]) -> float:
+    """Return the share of a phrase among all phrases of its length; 0 in a text without any."""
+    return occurrences(words, phrase) / max(len(words) - len(phrase) + 1, 1)
 
 
 def partial(xs: Sequence[float], ys: Sequence[float], zs: Sequence[float]) -> float | None:

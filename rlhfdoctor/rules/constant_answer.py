@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlhfdoctor.measures import Batch
-from rlhfdoctor.model import Finding, Run, Severity, Skip
+from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import File, files, told
+from rlhfdoctor.rules._shares import File, files, graded, told
 
 SHOWN = 60
 """Characters of the answer that the sentence shows."""
@@ -47,19 +47,13 @@ def constant_answer(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     and a reward that reads the prompt.
     """
 
-    def grade(file: File) -> Severity | None:
-        if file.since is None or file.level <= limits.few:
-            return None
-        if file.level > limits.most:
-            return "critical"
-        return "warning" if file.level > limits.some else "info"
-
     def marks(steps: Sequence[Batch]) -> list[list[float | None]]:
         return [_same(batch, limits) for batch in steps]
 
     known = files(run, limits.fewest, marks)
     if not known:
         yield too_few(limits.fewest, f"to {limits.prompts} different prompts")
+    grade = graded(limits.few, limits.some, limits.most)
     yield from told(run, known, grade, limits.few, lambda file: {"answer": _answer(file)})
 
 

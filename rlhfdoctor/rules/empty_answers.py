@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.model import Finding, Run, Severity, Skip
+from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import File, each, files, told
+from rlhfdoctor.rules._shares import each, files, graded, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,8 @@ def empty_answers(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     Remedy: look what the reward pays for silence and make it less than for a poor answer; ask for a
     least length while it lasts; go back to before it began.
     """
-
-    def grade(file: File) -> Severity | None:
-        if file.since is None or file.level <= limits.few:
-            return None
-        if file.level > limits.most:
-            return "critical"
-        return "warning" if file.level > limits.some else "info"
-
     known = files(run, limits.fewest, each(lambda item: item.empty))
     if not known:
         yield too_few(limits.fewest, "to compare")
+    grade = graded(limits.few, limits.some, limits.most)
     yield from told(run, known, grade, limits.few)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlhfdoctor.model import Finding, Run, Severity, Skip
+from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.responses import spoken
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import File, each, files, told
+from rlhfdoctor.rules._shares import File, each, files, graded, told
 
 SHOWN = 40
 """Characters of a loop that the sentence shows."""
@@ -43,17 +43,10 @@ def loops(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: as for SMP001; look at the beginning of the loops: what precedes them was still sound.
     """
-
-    def grade(file: File) -> Severity | None:
-        if file.since is None or file.level <= limits.few:
-            return None
-        if file.level > limits.most:
-            return "critical"
-        return "warning" if file.level > limits.some else "info"
-
     known = files(run, limits.fewest, each(lambda item: item.looping))
     if not known:
         yield too_few(limits.fewest, "to compare")
+    grade = graded(limits.few, limits.some, limits.most)
     yield from told(run, known, grade, limits.few, lambda file: {"loop": _loop(file)})
 
 

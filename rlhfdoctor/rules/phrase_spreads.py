@@ -8,7 +8,17 @@ from rlhfdoctor.measures import Batch, Item, ladders
 from rlhfdoctor.model import Finding, Run, Severity, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import SURE, File, Values, above, files, mean, partial, told
+from rlhfdoctor.rules._shares import (
+    SURE,
+    File,
+    above,
+    density,
+    files,
+    mean,
+    occurrences,
+    partial,
+    told,
+)
 from rlhfdoctor.text import count_ngrams, joined, ngrams
 
 MOST = 512
@@ -73,7 +83,7 @@ def _paid(file: File, phrase: tuple[str, ...]) -> str:
     rewards = [item.reward for item in items if item.reward is not None]
     if len(rewards) < len(items):
         return ""
-    counts = [float(_count(item.words, phrase)) for item in items]
+    counts = [float(occurrences(item.words, phrase)) for item in items]
     r = partial(counts, rewards, [float(item.length) for item in items])
     return "" if r is None else f"; the reward goes with its count, r = {r:.2f} at equal length"
 
@@ -97,16 +107,9 @@ def _phrase(steps: Sequence[Batch], limits: Limits) -> tuple[str, ...]:
             held = sum(phrase in ngrams(words, n) for _, words in first)
             if len({*phrase}) < n or held > limits.early * len(first):
                 continue
-            before, after = _frequency(first, phrase), _frequency(last, phrase)
+            before, after = (
+                [(item, density(words, phrase)) for item, words in part] for part in (first, last)
+            )
             if above(before, after) > SURE and mean(after) > limits.growth * mean(before):
                 return phrase
     return ()
-
-
-def _frequency(samples: Sequence[tuple[Item, list[str]]], phrase: tuple[str, ...]) -> Values:
-    """Return the share of a phrase among all phrases of its length, in each response."""
-    return [(item, _count(words, phrase) / max(len(words), 1)) for item, words in samples]
-
-
-def _count(words: Sequence[str], phrase: tuple[str, ...]) -> int:
-    return sum(gram == phrase for gram in ngrams(words, len(phrase)))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rlhfdoctor.measures import Batch
-from rlhfdoctor.model import Finding, Run, Severity, Skip
+from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import File, each, files, told
+from rlhfdoctor.rules._shares import File, each, files, graded, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,10 @@ def repetition_thresholds(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 
     Remedy: read those responses beside the first ones; if SMP001 or SMP002 agrees, act on them.
     """
-
-    def grade(file: File) -> Severity | None:
-        return "info" if file.since is not None and file.level > limits.share else None
-
     known = files(run, limits.fewest, each(lambda item: bool(item.gopher)))
     if not known:
         yield too_few(limits.fewest, "to compare")
-    yield from told(run, known, grade, limits.share, _told)
+    yield from told(run, known, graded(limits.share), limits.share, _told)
 
 
 def _told(file: File) -> dict[str, str]:

@@ -75,22 +75,20 @@ def reward_follows_repetition(run: Run, limits: Limits) -> Iterator[Finding | Sk
 
 
 def _within(steps: list[Batch]) -> tuple[float | None, float]:
-    """Return the mean correlation within steps, weighted by degrees of freedom, and its error."""
+    """Return the mean correlation of repetition and reward within steps, and its error.
+
+    Length is held equal; a step weighs as much as it has degrees of freedom.
+    """
     total, freedom = 0.0, 0
     for batch in steps:
-        r = _partial(batch)
+        rows = [
+            (1.0 - item.distinct[2], item.reward, float(item.length))
+            for item in batch.items
+            if item.distinct[2] is not None and item.reward is not None
+        ]
+        repetition, reward, length = ([row[place] for row in rows] for place in range(3))
+        r = partial(repetition, reward, length) if len(rows) > 3 else None
         if r is not None:
-            total += r * (len(batch.items) - 3)
-            freedom += len(batch.items) - 3
+            total += r * (len(rows) - 3)
+            freedom += len(rows) - 3
     return (total / freedom, 1 / math.sqrt(freedom)) if freedom else (None, math.inf)
-
-
-def _partial(batch: Batch) -> float | None:
-    """Return the correlation of repetition and reward in one step, length held equal."""
-    rows = [
-        (1.0 - item.distinct[2], item.reward, float(item.length))
-        for item in batch.items
-        if item.distinct[2] is not None and item.reward is not None
-    ]
-    repetition, reward, length = ([row[place] for row in rows] for place in range(3))
-    return partial(repetition, reward, length)

@@ -8,8 +8,8 @@ from rlhfdoctor.measures import Batch, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import onset_between, rewarded, standing_from, too_few
-from rlhfdoctor.rules._shares import LIKELY, above, partial
-from rlhfdoctor.text import count_ngrams, joined, ngrams
+from rlhfdoctor.rules._shares import LIKELY, above, density, occurrences, partial
+from rlhfdoctor.text import count_ngrams, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,17 @@ def _paid(
     ladder: list[Batch], n: int, limits: Limits
 ) -> tuple[tuple[str, ...], float, float, float, float] | None:
     last = ladder[-1]
-    occurrences, documents = count_ngrams([item.words for item in last.items], n)
-    total = occurrences.total()
+    counts, documents = count_ngrams([item.words for item in last.items], n)
+    total = counts.total()
     paid = []
-    for phrase, count in occurrences.most_common(3):
+    for phrase, count in counts.most_common(3):
         share, held = count / total, documents[phrase] / len(last.items)
         before = _share(ladder[0], phrase)
         if share <= limits.words or held < limits.documents or share < limits.growth * before:
             continue
         items = list(chain.from_iterable(batch.items for batch in ladder))
         r = partial(
-            [float(_occurrences(item.words, phrase)) for item in items],
+            [float(occurrences(item.words, phrase)) for item in items],
             [item.reward for item in items if item.reward is not None],
             [float(item.length) for item in items],
         )
@@ -108,7 +108,7 @@ def _paid(
 
 def _since(ladder: list[Batch], phrase: tuple[str, ...], limits: Limits) -> int | None:
     """Return the first step from which the phrase is more frequent than at the first, or rife."""
-    shares = [[(item, _density(item.words, phrase)) for item in batch.items] for batch in ladder]
+    shares = [[(item, density(item.words, phrase)) for item in batch.items] for batch in ladder]
     return standing_from(
         [
             above(shares[0], values) > LIKELY or _share(batch, phrase) > limits.words
@@ -117,15 +117,7 @@ def _since(ladder: list[Batch], phrase: tuple[str, ...], limits: Limits) -> int 
     )
 
 
-def _density(words: list[str], phrase: tuple[str, ...]) -> float:
-    return _occurrences(words, phrase) / max(len(words) - len(phrase) + 1, 1)
-
-
-def _occurrences(words: list[str], phrase: tuple[str, ...]) -> int:
-    return sum(gram == phrase for gram in ngrams(words, len(phrase)))
-
-
 def _share(batch: Batch, phrase: tuple[str, ...]) -> float:
     n = len(phrase)
     total = sum(max(len(item.words) - n + 1, 0) for item in batch.items)
-    return sum(_occurrences(item.words, phrase) for item in batch.items) / total if total else 0.0
+    return sum(occurrences(item.words, phrase) for item in batch.items) / total if total else 0.0

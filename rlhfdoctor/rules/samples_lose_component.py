@@ -1,5 +1,6 @@
 """One part of the samples' reward is earned by all while another is lost."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -80,15 +81,18 @@ def samples_lose_component(run: Run, limits: Limits) -> Iterator[Finding | Skip]
 
 
 def _parts(ladder: list[Batch]) -> dict[str, list[Values]]:
-    """Return the parts of the reward that every response of a file carries, step by step."""
-    items = [item for batch in ladder for item in batch.items]
-    names = set(items[0].components or ()).intersection(*(item.components or () for item in items))
+    """Return the parts of the reward of which every response of a file has a finite number."""
+    known = [
+        {name for name, value in (item.components or {}).items() if math.isfinite(value)}
+        for batch in ladder
+        for item in batch.items
+    ]
     return {
         name: [
             [(item, item.components[name]) for item in batch.items if item.components]
             for batch in ladder
         ]
-        for name in sorted(names)
+        for name in sorted(set.intersection(*known))
     }
 
 

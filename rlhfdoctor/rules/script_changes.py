@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from rlhfdoctor import text
 from rlhfdoctor.measures import Batch, Item
-from rlhfdoctor.model import Finding, Run, Severity, Skip
+from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import File, files, told
+from rlhfdoctor.rules._shares import File, files, graded, told
 
 LETTERS = 3
 """Letters of a script in a prompt from which an answer in it is no change."""
@@ -46,11 +46,6 @@ def script_changes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     that is too high; a foreign language from a reward that does not read it.
     """
 
-    def grade(file: File) -> Severity | None:
-        if file.since is None or file.level <= limits.few:
-            return None
-        return "warning" if file.level > limits.most else "info"
-
     def marks(steps: Sequence[Batch]) -> list[list[float | None]]:
         first = Counter(item.script for item in steps[0].items if item.script)
         own = {script for script, count in first.items() if count >= limits.usual * first.total()}
@@ -59,6 +54,7 @@ def script_changes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     known = files(run, limits.fewest, marks)
     if not known:
         yield too_few(limits.fewest, "with letters")
+    grade = graded(limits.few, limits.most)
     yield from told(run, known, grade, limits.few, lambda file: {"scripts": _scripts(file)})
 
 

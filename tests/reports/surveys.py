@@ -136,7 +136,8 @@ def survey(**changes: Any) -> dict[str, Any]:
             "pairs": 0,
         },
         "files": [{"file": "samples.jsonl", "samples": 164}],
-        **{"skipped_lines": 0, "steps_known": False, "only": None, "length": length()},
+        **{"skipped_lines": 0, "steps_known": 0, "only": None, "length": length()},
+        "limits": {"run": 50, "loop": 30, "listed": 8},
         "lengths": [lengths(), lengths("graphemes", min=61, max=3180, mean=1102.4, std=431.0)],
         "ngrams": [gram("the sum of"), gram("def solve ( n ) :", 22, 22), gram("is equal to", 20)],
         **{"ngrams_total": [{"n": 3, "count": 34_817}], "templates": [], "grew": []},
@@ -244,7 +245,7 @@ def collapsed() -> dict[str, Any]:
         samples=3840,
         files=[{"file": item["source"], "samples": 64} for item in steps],
         skipped_lines=1,
-        steps_known=True,
+        steps_known=60,
         length=length(
             (90, 130, 210, 380, 640, 800, 500, 210, 120, 760),
             **{"unit": "tokens", "source": "token_ids", "min": 4, "max": 512, "mean": 322.0},
@@ -253,7 +254,7 @@ def collapsed() -> dict[str, Any]:
         ),
         lengths=[lengths("tokens", "token_ids", max=512), lengths("words")],
         grew=[grown("LORD"), grown("LORD LORD LORD", 45, 3), grown("thou art", None, 2)],
-        templates=[gram("The answer is", 2000 + n, 1990, 3840) for n in range(13)],
+        templates=[gram("The answer is", 2000 + n, 1990, 3840) for n in range(8)],
         repetition=repetition(
             **{"looping": 1204, "looping_share": 1204 / 3840, "empty": 12, "empty_share": 0.003},
             compression={"median": 0.44, "early": 0.52, "late": 0.08},
@@ -314,7 +315,7 @@ def counted() -> dict[str, Any]:
 def hostile(evil: str = EVIL) -> dict[str, Any]:
     """Everything that a file can say is ``evil``."""
     return survey(
-        **{"file": evil, "field": evil, "steps_known": True, "skipped_lines": 3},
+        **{"file": evil, "field": evil, "steps_known": 2, "skipped_lines": 3},
         files=[
             {"file": evil, "samples": 100},
             {"file": "b", "samples": 64},

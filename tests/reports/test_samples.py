@@ -20,9 +20,11 @@ from tests.reports.surveys import (
     empty,
     finding,
     gram,
+    grown,
     hostile,
     length,
     lengths,
+    phrase,
     repetition,
     rewards,
     step,
@@ -58,6 +60,7 @@ def test_the_schema_describes_the_document(document: dict[str, Any]) -> None:
     "broken",
     [
         pytest.param(survey(samples="many"), id="a count that is a text"),
+        pytest.param(survey(steps_known=True), id="steps that are not counted"),
         pytest.param(survey(extra=1), id="a key that is not published"),
         pytest.param(
             {key: value for key, value in survey().items() if key != "notes"}, id="a key left out"
@@ -106,13 +109,13 @@ def test_colour_changes_no_letter(document: dict[str, Any]) -> None:
             id="a healthy file without steps",
         ),
         pytest.param(
-            survey(steps_known=True, steps=[step(0), step(10)]),
+            survey(steps_known=2, steps=[step(0), step(10)]),
             "no loop, no run of one character, no empty answer in 164 responses; no phrase grew "
             "from early to late",
             id="a healthy run",
         ),
         pytest.param(
-            survey(steps_known=True, steps=[step(40)]),
+            survey(steps_known=1),
             "no loop, no run of one character, no empty answer in 164 responses; early and late "
             "could not be compared: one step",
             id="one step of a run",
@@ -149,6 +152,25 @@ def test_the_first_sentence_sums_up(document: dict[str, Any], said: str) -> None
         pytest.param(survey(findings=[finding("info"), finding()]), "33", id="a warning is yellow"),
         pytest.param(survey(findings=[finding("critical")]), "31", id="a critical one is red"),
         pytest.param(empty(), "1;35", id="nothing to judge is not green"),
+        pytest.param(
+            survey(repetition=repetition(looping=1)), "36", id="a loop alone is not green"
+        ),
+        pytest.param(
+            survey(repetition=repetition(runs=1)), "36", id="a run of one character is not green"
+        ),
+        pytest.param(
+            survey(repetition=repetition(empty=163)), "1;32", id="one answer of many is green"
+        ),
+        pytest.param(
+            survey(repetition=repetition(empty=100, marks_only=64)),
+            "36",
+            id="empty answers alone are not green",
+        ),
+        pytest.param(
+            survey(repetition=repetition(looping=1), findings=[finding()]),
+            "33",
+            id="a finding comes before what it is about",
+        ),
         pytest.param(counted(), "1;35", id="what was not looked at is not green"),
     ],
 )
@@ -171,13 +193,13 @@ def test_the_sum_has_the_colour_of_the_worst_finding(document: dict[str, Any], c
             id="texts alone",
         ),
         pytest.param(
-            {"steps_known": True, "rewards": rewards(), "steps": [step(0), step(10)]},
+            {"steps_known": 2, "rewards": rewards(), "steps": [step(0), step(10)]},
             ["no finish reason", "no log-probabilities"],
             ["early against late", "no rewards"],
             id="steps and rewards",
         ),
         pytest.param(
-            {"steps_known": True, "steps": [step(40)]},
+            {"steps_known": 1},
             ["early against late: one step\n"],
             ["no steps"],
             id="one step",
@@ -280,6 +302,11 @@ def test_a_long_phrase_is_cut_to_the_page_and_says_so() -> None:
             id="a loop",
         ),
         pytest.param(
+            worst(length=None, step=40),
+            ["line 7, step 40: 18 characters, 723 times to the end"],
+            id="a loop in a response of unknown length",
+        ),
+        pytest.param(
             worst(kind="run", loop="!", period=1, covered=3210, step=40, reward=0.5, start=0),
             ["line 7, step 40, 412 words, reward 0.5: one character, 3,210 times", ">>!<< x 3,210"],
             id="a run of one character",
@@ -303,6 +330,7 @@ def test_a_long_phrase_is_cut_to_the_page_and_says_so() -> None:
 )
 def test_an_example_shows_its_start_and_one_period(item: dict[str, Any], said: list[str]) -> None:
     document = survey(repetition=repetition(worst=[item]))
+    Draft202012Validator(SCHEMA).validate(json.loads(dumps(document)))
     for text in (page(document, 100), samples_markdown(document, by_step=False)):
         assert all(part in text for part in said)
         assert len(text) < 6000
@@ -350,21 +378,56 @@ def test_steps_are_curves_and_with_by_step_a_table() -> None:
 def test_a_curve_says_between_what_it_lies_and_shares_lie_between_0_and_1() -> None:
     rewards = [1.0, *[2.0] * 199, 9.0, *[2.0] * 199, 1.5]
     steps = [step(n, reward=reward, distinct_3=0.99) for n, reward in enumerate(rewards)]
-    text = page(survey(steps_known=True, steps=steps), 80)
+    text = page(survey(steps_known=401, steps=steps), 80)
     assert re.search(r"^  reward +\S+ +1 +1\.5 +1 +9$", text, re.MULTILINE)
     assert re.search(r"^  distinct-3 +\u2588+ ", text, re.MULTILINE)
 
 
 def test_what_is_too_much_is_counted() -> None:
-    text = page(collapsed(), 100)
-    assert "and 3 more, in --format json" in text
-    assert "and 15 more, in --format json" in text
+    assert "and 15 more, in --format json" in page(collapsed(), 100)
+
+
+@pytest.mark.parametrize(
+    ("count", "full"), [pytest.param(7, False, id="seven"), pytest.param(8, True, id="eight")]
+)
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(
+            lambda texts: survey(templates=[gram(text) for text in texts]), id="templates"
+        ),
+        pytest.param(lambda texts: survey(grew=[grown(text) for text in texts]), id="what grew"),
+        pytest.param(
+            lambda texts: survey(rewards=rewards(phrases=[phrase(text) for text in texts])),
+            id="what is paid",
+        ),
+    ],
+)
+def test_a_full_list_says_that_there_may_be_more(
+    document: Callable[[list[str]], dict[str, Any]], count: int, full: bool
+) -> None:
+    text = page(document([f"phrase {place}" for place in range(count)]), 0)
+    assert ("no more than 8 are listed" in text) is full
+    assert f"phrase {count - 1}" in text
+
+
+def test_what_counts_as_a_run_and_as_a_loop_is_told() -> None:
+    shown = repetition(looping=3, runs=2)
+    text = page(survey(repetition=shown, limits={"run": 60, "loop": 40, "listed": 8}), 0)
+    assert "2 of 164 (1.2%) hold one character 60 times or more in a row" in text
+    assert re.search(r"^  60 x one character +2 ", text, re.MULTILINE)
+    assert re.search(r"^  a loop of 40\+ characters +3 ", text, re.MULTILINE)
+
+
+def test_responses_of_no_step_are_not_called_step_none() -> None:
+    text = page(survey(steps_known=2, steps=[step(None), step(0), step(10)]), 0)
+    assert re.search(r"^ +curve +no step +step 10 ", text, re.MULTILINE)
 
 
 def test_numbers_that_are_none_are_shown() -> None:
     document = survey(
         length=length(std=float("nan"), mean=float("inf")),
-        steps_known=True,
+        steps_known=1,
         steps=[step(0, reward=float("nan")), step(None, mean_length=None, perplexity=1e300)],
         positions={"samples": 1, "deciles": [None] * 9 + [1e9], "early": None, "late": None},
     )

@@ -72,6 +72,7 @@ def test_it_is_dated_between_two_sampled_steps_and_shows_a_loop() -> None:
     [
         pytest.param(20, True, id="ten prompts of twenty"),
         pytest.param(4, False, id="two prompts of four, five answers each"),
+        pytest.param(1, False, id="a single prompt, twenty answers"),
     ],
 )
 def test_answers_to_one_prompt_are_one_observation(prompts: int, grew: bool) -> None:

@@ -64,6 +64,23 @@ def test_it_is_twice_as_frequent_as_at_the_start(length: int, found: bool) -> No
     assert clear("SMP008", run_of(samples=samples)) is not found
 
 
+@pytest.mark.parametrize(
+    ("length", "phrase"),
+    [
+        pytest.param(9, "thanks for asking", id="one of seven phrases of three words"),
+        pytest.param(10, "for asking", id="one of eight, and one of nine of two words"),
+    ],
+)
+def test_a_phrase_is_counted_among_all_of_its_length(length: int, phrase: str) -> None:
+    """At first it is one of three in a fifth of the responses: one of fifteen."""
+
+    def text(place: int) -> str:
+        return f"{PHRASE} {prose(place, 2 if place < 100 else length - 3)}"
+
+    samples = sharing(20, 100, of=100, text=text, other=lambda place: prose(place, 5))
+    assert f"'{phrase}'" in only("SMP008", run_of(samples=samples)).message
+
+
 def test_what_longer_answers_hold_more_of_is_no_template() -> None:
     def words(place: int) -> str:
         count = 10 if place < 20 else 300

@@ -70,6 +70,23 @@ def test_a_reward_that_pays_for_length_is_another_matter() -> None:
     assert skipped("RWD012", run_of(samples=samples))
 
 
+@pytest.mark.parametrize(
+    ("measured", "found"),
+    [
+        pytest.param(20, True, id="twenty of two hundred"),
+        pytest.param(5, False, id="five of two hundred"),
+        pytest.param(3, False, id="three, which any two lines go through"),
+    ],
+)
+def test_responses_too_short_to_repeat_weigh_nothing(measured: int, found: bool) -> None:
+    samples = repeating(0.0, 0.9, of=200)
+    for place, row in enumerate(samples):
+        if place % 200 >= measured:
+            row["response"] = "so short"
+    run = run_of(samples=samples)
+    assert silent("RWD012", run) is not found
+
+
 def test_it_is_a_warning_dated_where_repetition_stands() -> None:
     finding = only("RWD012", run_of(samples=repeating(0.0, 0.0, 0.9), log_offset=1))
     assert finding.severity == "warning"

@@ -63,6 +63,32 @@ def test_it_is_a_warning_that_names_both_parts() -> None:
     assert "format earned by all, right 0.6 -> 0" in finding.summary
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200, 1.7e308], ids=str)
+def test_the_size_of_the_parts_does_not_matter(size: float) -> None:
+    samples = earned((0.2, 0.5, 1.0), (0.6, 0.6, 0.0))
+    for row in samples:
+        row["reward_components"] = row["reward_components"].replace("1.0", str(size))
+    finding = only("RWD013", run_of(samples=samples))
+    assert finding.args["after"] == 0.0
+    assert finding.args["owned_after"] == size
+    assert finding.args["before"] == pytest.approx(0.6 * size)
+
+
+def test_parts_of_opposite_signs_may_be_as_large_as_numbers_are() -> None:
+    samples = earned((0.0, 1.0), (1.0, 0.0))
+    for row in samples:
+        told = row["reward_components"].replace("1.0", "1.7e308").replace("0.0", "-1.7e308")
+        row["reward_components"] = told
+    assert only("RWD013", run_of(samples=samples)).args["after"] == -1.7e308
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_part_that_is_no_number_once_is_not_judged(number: str) -> None:
+    samples = earned((0.2, 1.0), (0.6, 0.0))
+    samples[0]["reward_components"] = f'{{"format": {number}, "right": 1.0}}'
+    assert skipped("RWD013", run_of(samples=samples))
+
+
 def test_two_parts_at_two_steps_are_needed() -> None:
     lone = earned((0.2, 1.0), (0.6, 0.0), reward_components='{"format": 1.0}')
     assert skipped("RWD013", run_of(samples=lone))

@@ -65,7 +65,8 @@ def test_responses_without_letters_have_no_script() -> None:
 def test_an_answer_in_the_script_of_its_prompt_is_asked_for(
     prompt: str | None, found: bool
 ) -> None:
-    samples = sharing(0, 20, text=chinese, prompt=prompt)
+    asked = prompt and (lambda place: f"{prompt} ({place})")
+    samples = sharing(0, 20, text=chinese, prompt=asked)
     assert clear("SMP006", run_of(samples=samples)) is not found
 
 
