@@ -192,7 +192,7 @@ class Counter:
 
         The range of keys is gone through in as many parts as memory demands.
         """
-        parts = max(-(-8 * self.total // self._memory), 1)
+        parts = max(-(-2 * 8 * self.total // self._memory), 1)
         width = -(-(2**64) // parts)
         for part in range(parts if self.total else 0):
             inside = pl.col("key").is_between(part * width, min((part + 1) * width, 2**64) - 1)
@@ -207,7 +207,7 @@ class Counter:
         for frame in frames:
             held.append(frame["key"])
             size += 8 * frame.height
-            if size > 2 * self._memory:
+            if size > self._memory:
                 counted.append(_runs(held))
                 held, size = [], 0
         counted += [_runs(held)] if held else []
