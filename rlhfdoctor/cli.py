@@ -37,7 +37,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 NARROWEST = 40
 """Columns below which a terminal's width is not obeyed: words would be cut."""
 
-KEEP_PAGES = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:20000,muzzy_decay_ms:20000")
+KEEP_PAGES = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:2000,muzzy_decay_ms:2000")
 """What the allocator of polars reads when polars is imported: keep the pages that one block of
 samples has freed for the next. By default they are given back at once and faulted in again: twice
 the page faults and half as much CPU time again over 200 MB."""

@@ -25,6 +25,9 @@ MOST_TEXTS = 2**16
 FILE = 2**25
 """Bytes of frames that are written at once: few files, so that all can be open together."""
 
+SCANS = 6
+"""Parts of the keys for which all of them are gone through; for more they are sorted into files."""
+
 SMALL = 16
 """The part of its memory that a counter gives to how many keys each text has."""
 
@@ -178,6 +181,8 @@ class Counter:
     def __init__(self, memory: int, folder: Path, name: str) -> None:
         self.total = 0
         self._memory = memory
+        self._folder = folder
+        self._name = name
         self._keys = Shelf(memory, folder, name)
         self._counts = Shelf(memory // SMALL, folder, f"{name}-counts")
 
@@ -193,11 +198,36 @@ class Counter:
         The range of keys is gone through in as many parts as memory demands.
         """
         parts = max(-(-2 * 8 * self.total // self._memory), 1)
+        if parts > SCANS:
+            yield from self._parted(parts, least)
+            return
         width = -(-(2**64) // parts)
         for part in range(parts if self.total else 0):
             inside = pl.col("key").is_between(part * width, min((part + 1) * width, 2**64) - 1)
             frames = (frame.filter(inside) if parts > 1 else frame for frame in self._keys)
             yield self._counted(frames).filter(pl.col("count") >= least)
+
+    def _parted(self, parts: int, least: int) -> Iterator[pl.DataFrame]:
+        """Write all keys once more, sorted, and read each part of their range out of every file."""
+        width = -(-(2**64) // parts)
+        cuts = pl.Series([part * width for part in range(1, parts)], dtype=pl.UInt64)
+        files: list[tuple[pl.LazyFrame, list[int]]] = []
+        held: list[pl.Series] = []
+        for last, frame in _marked(self._keys):
+            held.append(frame["key"])
+            if last or 8 * sum(map(len, held)) > self._memory // 2:
+                keys = pl.concat(held).sort()
+                path = self._folder / f"{self._name}-sorted-{len(files)}.arrow"
+                keys.to_frame("key").write_ipc(path, compression="uncompressed")
+                starts = [0, *keys.search_sorted(cuts).to_list(), keys.len()]
+                files.append((pl.scan_ipc(path), starts))
+                held = []
+        for part in range(parts):
+            slices = (
+                file.slice(starts[part], starts[part + 1] - starts[part]).collect()
+                for file, starts in files
+            )
+            yield self._counted(slices).filter(pl.col("count") >= least)
 
     def _counted(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Count keys; those of a part that is too full for memory, as equal ones are, by and by."""
@@ -254,6 +284,17 @@ class Counter:
             place = ends.search_sorted(held["first"], side="right")
             held = held.with_columns(place=place.cast(pl.UInt32))
             yield held.group_by("place", "key").agg(count=pl.len(), first=pl.col("first").min())
+
+
+def _marked(frames: Iterable[pl.DataFrame]) -> Iterator[tuple[bool, pl.DataFrame]]:
+    """Yield frames, and whether each is the last."""
+    before: pl.DataFrame | None = None
+    for frame in frames:
+        if before is not None:
+            yield False, before
+        before = frame
+    if before is not None:
+        yield True, before
 
 
 def _runs(keys: Sequence[pl.Series]) -> pl.DataFrame:
