@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -202,7 +202,9 @@ def samples(
         list[int] | None,
         typer.Option("--ngrams", metavar="N", min=1, max=20, help="Which n (repeatable)."),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="n-grams listed for each n.")] = 20,
+    top: Annotated[
+        int, typer.Option("--top", min=0, max=10**6, help="n-grams listed for each n.")
+    ] = 20,
     field: Annotated[
         str | None, typer.Option("--field", help="Key of the response, where it is unusual.")
     ] = None,
@@ -238,7 +240,7 @@ def samples(
         encode, name = tokenizer_of(path, tokenizer, notes)
         with _reading(files) as begin:
             document, run = survey(
-                lambda: chain(notes, stream(begin(), field)),
+                lambda: stream(begin(), field),
                 replace(asked, tokenizer=name),
                 lambda told, beside: _samples_as_run(file, told, beside),
                 encode,
@@ -246,6 +248,8 @@ def samples(
     if not document["samples"]:
         raise UnreadableRun(f"no responses in {file}", _no_responses(document))
     document = {"file": str(file), "field": field, **document, "findings": _judged(run)}
+    beside = [{"where": note.where, "text": note.text} for note in notes]
+    document["notes"] = [*beside, *document["notes"]]
     for report, place in _outputs(output, _table_format):
         _write(Path(place), _samples_text(report, document, by is not None), ())
     _print(_samples_text(form, document, by is not None))
@@ -640,7 +644,9 @@ def show_profile(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
+    """Run the command line and exit with its code; a signal to end leaves no temporary files."""
+    for asked in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(asked, lambda number, frame: sys.exit(128 + number))
     sys.exit(run_cli(list(sys.argv[1:] if arguments is None else arguments)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 from rlhfdoctor.errors import DoctorError, first_line, need
 from rlhfdoctor.measures import BLOCK
 from rlhfdoctor.model import Note, Sample
-from rlhfdoctor.ngrams import MOST_TEXTS, Counter, Shelf, words_of
+from rlhfdoctor.ngrams import MIX, MOST_TEXTS, Counter, Shelf, words_of
 from rlhfdoctor.readers.checkpoints import is_checkpoint
 from rlhfdoctor.responses import measure
 from rlhfdoctor.series import LARGEST
@@ -23,8 +23,8 @@ Told = tuple[str, Sample] | Note
 Open = Callable[[], Iterable[Told]]
 """Begins a stream anew."""
 
-Encode = Callable[[Sequence[str]], list[list[int]]]
-"""A tokenizer: the ids of each text."""
+Encode = Callable[[Sequence[str]], list[list[int]] | None]
+"""A tokenizer: the ids of each text; None where it cannot read them."""
 
 KEPT_SHARE = 32
 """Part of the memory that the texts of the samples kept take at most; with what is made of them
@@ -38,6 +38,12 @@ NUMBER_BYTES = 48
 
 OBJECT_BYTES, RECORD_BYTES = 2000, 200
 """What a kept sample takes beside its texts and numbers, and what one of a block takes."""
+
+TOGETHER = 256
+"""Responses of one step that are kept together or not at all."""
+
+MOST_OPEN = 2**16
+"""Steps whose responses are being counted: a stream may have as many as responses."""
 
 MOST_NOTES = 1000
 """Notes that are kept; a file may have a fault in every line."""
@@ -57,11 +63,15 @@ equal for equal prompts."""
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A response that is looked at closely. measures: as in ``responses.MEASURES``, by order."""
+    """A response that is looked at closely.
+
+    measures: as in ``responses.MEASURES``, by order. run: a hash of the neighbours it is kept with.
+    """
 
     name: str
     sample: Sample
     measures: tuple[object, ...]
+    run: int = 0
 
 
 @dataclass(slots=True)
@@ -70,7 +80,8 @@ class Corpus:
 
     rows: one row a response (``_ROW`` and ``responses.MEASURES``), by blocks, in order. grams: all
     n-grams, by n, by the same blocks. digests, nears: the keys of equal and of nearly equal texts.
-    kept: every ``stride``-th response, with its measures. files: responses of each file, in order.
+    kept: the responses of about one in ``stride`` steps, with their measures. files: responses of
+    each file, in order.
     pairs: records that hold a preference pair and no response. skipped: records that were lost.
     unnoted: notes beyond those that are kept.
     """
@@ -117,8 +128,8 @@ def read(
         ids = [sample.token_ids for sample in samples]
         if encode and not all(ids):
             made = encode([item for item, own in zip(texts, ids, strict=True) if not own])
-            rest = iter(made)
-            ids = [own or tuple(next(rest)) for own in ids]
+            rest = iter(made or ())
+            ids = [own or (tuple(next(rest)) if made else None) for own in ids]
         words = words_of(texts)
         measured = measure(texts, ids, words=words, lengths_only=lengths_only)
         if encode and not lengths_only:  # a tokenizer adds no end token that generation had
@@ -197,25 +208,41 @@ def _rows(block: Sequence[tuple[str, Sample]], corpus: Corpus) -> pl.DataFrame:
 
 
 class _Keep:
-    """Every so many-th sample, so that all parts of a stream are kept alike."""
+    """Whole runs of ``TOGETHER`` responses of one step, so that steps and groups stay whole.
+
+    Which, says a hash of their number: every so many-th would fall in step with the data.
+    """
 
     def __init__(self, most: int, corpus: Corpus) -> None:
         self._most = most
         self._corpus = corpus
-        self._seen = 0
         self._size = 0
+        self._runs = 0
+        self._open: dict[tuple[str, int | None], tuple[int, int]] = {}
 
     def add(self, item: Kept) -> None:
         """Keep a response, unless it alone takes a sixteenth of the room."""
         corpus, size = self._corpus, OBJECT_BYTES + _size(item.sample)
-        if self._seen % corpus.stride == 0 and size <= self._most // 16:
-            corpus.kept.append(item)
+        run = self._run(item)
+        if run % corpus.stride == 0 and size <= self._most // 16:
+            corpus.kept.append(replace(item, run=run))
             self._size += size
             while self._size > self._most:
-                corpus.kept[:] = corpus.kept[::2]
                 corpus.stride *= 2
+                corpus.kept[:] = [one for one in corpus.kept if one.run % corpus.stride == 0]
                 self._size = sum(OBJECT_BYTES + _size(one.sample) for one in corpus.kept)
-        self._seen += 1
+
+    def _run(self, item: Kept) -> int:
+        """Return the hash of the run of responses that one belongs to; 0 of the first."""
+        cell = (item.name, item.sample.step)
+        run, count = self._open.get(cell, (0, TOGETHER))
+        if count >= TOGETHER:
+            run, count = self._runs * MIX % 2**64 >> 32, 0
+            self._runs += 1
+            if len(self._open) >= MOST_OPEN:
+                self._open.clear()
+        self._open[cell] = (run, count + 1)
+        return run
 
 
 def _size(sample: Sample) -> int:
@@ -250,13 +277,14 @@ def tokenizer_of(place: Path, named: Path | None, notes: list[Note]) -> tuple[En
         if file.is_file() and not file.is_symlink():
             name = str(file.relative_to(folder))
             try:
-                return _loaded(file), name
+                return _loaded(file, notes), name
             except DoctorError as error:
                 notes.append(Note(name, f"{error.message}; lengths are not in its tokens"))
     return None, ""
 
 
-def _loaded(file: Path) -> Encode:
+def _loaded(file: Path, notes: list[Note] | None = None) -> Encode:
+    """Load a tokenizer; where it fails on a text, ``notes`` get one, or without them it raises."""
     from rlhfdoctor.scorers.encoding import load
 
     try:
@@ -266,7 +294,17 @@ def _loaded(file: Path) -> Encode:
             f"{file} cannot be read ({first_line(error)})", "--tokenizer DIR names another"
         ) from error
 
-    def encode(texts: Sequence[str]) -> list[list[int]]:
-        return [item.ids for item in found.encode_batch(list(texts), add_special_tokens=False)]
+    def encode(texts: Sequence[str]) -> list[list[int]] | None:
+        try:
+            return [item.ids for item in found.encode_batch(list(texts), add_special_tokens=False)]
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a tokenizer of Rust panics past Exception
+            told = f"cannot read some responses ({first_line(error)})"
+            if notes is None:
+                raise DoctorError(f"{file} {told}", "--tokenizer DIR names another") from error
+            if told not in {note.text for note in notes}:
+                notes.append(Note(file.name, told))
+            return None
 
     return encode

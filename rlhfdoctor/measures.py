@@ -52,8 +52,9 @@ LOOP = 30
 """Characters from which a repeating end is a loop: "...", "ha ha ha" and rules of tables end texts
 that are sound."""
 
-FEWEST_ENDS, END_SHARE = 8, 0.05
-"""Responses, and their share, that must end with a token for it to be the end token."""
+FEWEST_ENDS, END_SHARE, END_LENGTHS = 8, 0.05, 3
+"""Responses, their share, and their different lengths, that must end with a token for it to be the
+end token."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -420,15 +421,24 @@ def end_token(frame: pl.DataFrame) -> int | None:
     """Return the token id that ends responses: the commonest last one that stands nowhere else.
 
     frame: responses with their ``token_ids``. None where none ends a twentieth of them, eight or
-    more: a word that stands last by chance is no end token.
+    more, of ``END_LENGTHS`` different lengths: what stands last by chance, or because a limit cut
+    all answers there, is no end token.
     """
     ids = frame.lazy().select(id=pl.col("token_ids").list.drop_nulls()).drop_nulls()
-    last = ids.select(pl.col("id").list.last()).collect()["id"].drop_nulls()
-    before = pl.col("id").list.head(pl.col("id").list.len().cast(pl.Int64).clip(1) - 1)
+    length = pl.col("id").list.len()
+    before = pl.col("id").list.head(length.cast(pl.Int64).clip(1) - 1)
     inside = set(ids.select(before.explode().unique()).collect()["id"])
-    counted = last.value_counts(sort=True).head(10)
-    for token, count in counted.iter_rows():
-        if token not in inside and count >= max(FEWEST_ENDS, last.len() * END_SHARE):
+    counted = (
+        ids.select(last=pl.col("id").list.last(), length=length)
+        .drop_nulls()
+        .group_by("last")
+        .agg(count=pl.len(), lengths=pl.col("length").n_unique())
+        .sort("count", "last", descending=[True, False])
+        .collect()
+    )
+    least = max(FEWEST_ENDS, float(counted["count"].sum()) * END_SHARE)
+    for token, count, lengths in counted.head(10).iter_rows():
+        if token not in inside and count >= least and lengths >= END_LENGTHS:
             return int(token)
     return None
 

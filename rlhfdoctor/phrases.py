@@ -229,12 +229,12 @@ def _hits(hits: Mapping[int, int], steps: Steps, which: Sequence[int]) -> tuple[
 def said_in(sample: Sample, phrases: Iterable[Phrase]) -> dict[Phrase, str]:
     """Find the words of n-grams in the response that they stand in."""
     response = sample.response or ""
-    words, tokens = text.words(response), words_of([response])
+    tokens = words_of([response])
     keys = {phrase.n: tokens.ngrams(phrase.n) for phrase in phrases}
     found = {}
     for phrase in phrases:
         place = keys[phrase.n].index_of(phrase.key)
         if place is not None:
-            said = text.joined(words[place : place + phrase.n])
-            found[phrase] = text.cut(said, SHOWN)
+            said = text.words_from(response, place, phrase.n)
+            found[phrase] = text.cut(text.joined(said), SHOWN)
     return found

@@ -81,8 +81,10 @@ def measure(
         columns |= _of_texts(texts) | shares
         columns["last_id"] = [item[-1] if item else None for item in ids]
         columns["gopher"] = [
-            _exceeded(item) if doubtful or item.count("\n") > 2 else ""
-            for doubtful, item in zip(suspect, texts, strict=True)
+            _exceeded(item)
+            if (doubtful or item.count("\n") > 2) and count <= text.GOPHER_WORDS[1]
+            else ""
+            for doubtful, item, count in zip(suspect, texts, words.lengths, strict=True)
         ]
     wanted = LENGTHS if lengths_only else MEASURES
     schema = {name: MEASURES[name] for name in wanted}

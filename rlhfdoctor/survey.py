@@ -37,6 +37,9 @@ TEMPLATE = 0.5
 PILE, FEWEST = 0.02, 3
 """Share of the responses, and their number, that make the greatest length a limit."""
 
+LOST = "?"
+"""What stands for a text that is no longer there when the stream is read again."""
+
 LISTED = 8
 """Templates, and phrases that grew or are paid for, that are listed."""
 
@@ -110,6 +113,24 @@ def survey(
     """
     whole = asked.only is None
     listed = asked.ngrams if whole or "ngrams" in (asked.only or ()) else ()
+    try:
+        document, run = _surveyed(stream, asked, run_of, encode, whole, listed)
+    except OSError as error:
+        raise DoctorError(
+            f"cannot keep counts in {tempfile.gettempdir()}: {error.strerror or error}",
+            "TMPDIR=DIR names another folder for temporary files",
+        ) from error
+    return document, run
+
+
+def _surveyed(
+    stream: Open,
+    asked: Asked,
+    run_of: RunOf,
+    encode: Encode | None,
+    whole: bool,
+    listed: Sequence[int],
+) -> tuple[dict[str, Any], Run | None]:
     with tempfile.TemporaryDirectory(prefix="rlhfdoctor-") as folder:
         found = corpora.read(
             stream(),
@@ -133,6 +154,10 @@ def survey(
         if found.count:
             document |= _sections(found, run, stream, asked, listed)
     document["judged"] = {"samples": len(found.kept), "of": found.count}
+    lost = sum(gram["text"] == LOST for gram in document["ngrams"] or ())
+    if lost:
+        told = f"{lost} n-grams could not be found again: it changed while it was read"
+        found.notes.append(Note("samples", told, unread=True))
     document["notes"] = [{"where": note.where, "text": note.text} for note in found.notes]
     return document, run
 
@@ -222,7 +247,7 @@ def _shown(
     texts: dict[Phrase, str] = {}
     examples = {}
     for item in copied:
-        item["text"] = "?"
+        item["text"] = LOST
     for place, name, sample in corpora.again(stream(), {*held, *worst, *copies}):
         texts |= said_in(sample, held.get(place, ()))
         if place in worst:
@@ -354,7 +379,7 @@ def _ngrams(
     return [
         {
             "n": phrase.n,
-            "text": texts.get(phrase, "?"),
+            "text": texts.get(phrase, LOST),
             "count": phrase.count,
             "samples": phrase.samples,
             "share": phrase.samples / samples,

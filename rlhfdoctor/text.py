@@ -122,6 +122,13 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def words_from(text: str, start: int, count: int) -> list[str]:
+    """Return some of a text's ``words``, without making all of them."""
+    if plain(text):
+        return text.split(None, start + count)[start : start + count]
+    return words(text)[start : start + count]
+
+
 def graphemes(text: str) -> int:
     r"""Count extended grapheme clusters (UAX 29): what a reader takes for characters.
 

@@ -11,6 +11,7 @@ import pytest
 import regex
 
 from rlhfdoctor import corpus, survey
+from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.measures import batches
 from rlhfdoctor.model import Note, Sample
 from rlhfdoctor.runs import samples_as_run
@@ -208,7 +209,7 @@ def test_truncation_is_what_the_file_says() -> None:
 
 
 def test_truncation_is_a_missing_end_token_otherwise() -> None:
-    ends = [{"response": "x", "token_ids": [5, 6, 2]} for _ in range(30)]
+    ends = [{"response": "x", "token_ids": [5] * (1 + length % 4) + [2]} for length in range(30)]
     cut = [{"response": "x", "token_ids": [5, 6, 5, 6]} for _ in range(10)]
     assert surveyed([*ends, *cut])["length"]["truncated"]["share"] == 0.25
     assert surveyed(cut)["length"]["truncated"] is None, "no end token was ever seen"
@@ -450,7 +451,7 @@ def test_rewards_beyond_arithmetic_are_left_out(reward: float) -> None:
 
 
 def test_a_tokenizer_never_makes_an_answer_a_cut_one() -> None:
-    ends = [{"response": "x", "token_ids": [5, 6, 2]} for _ in range(30)]
+    ends = [{"response": "x", "token_ids": [5] * (1 + length % 4) + [2]} for length in range(30)]
     found = surveyed([*ends, *said(*("text alone",) * 30)], encode=lambda texts: [[7]] * len(texts))
     assert found["length"]["truncated"]["share"] == 0.0
 
@@ -472,3 +473,42 @@ def test_lost_lines_are_counted_beyond_the_notes_that_are_kept(
     document = surveyed([*[Note("f", "a line is no JSON", left_out=1)] * 5, *said("a")])
     assert document["skipped_lines"] == 5
     assert "3 more notes" in document["notes"][-1]["text"]
+
+
+def test_steps_and_groups_are_kept_whole_where_not_all_can_be() -> None:
+    samples = [
+        {"response": "sound text of one answer " * 8 + f"{step} {rank}", "step": step}
+        for step in range(400)
+        for rank in range(16)
+    ]
+    told = [("samples.jsonl", _sample(line, item)) for line, item in enumerate(samples, start=1)]
+    _, run = survey.survey(
+        lambda: told,
+        survey.Asked(memory=2**26),
+        lambda kept, notes: samples_as_run("samples.jsonl", kept, notes),
+    )
+    assert run is not None
+    kept = batches(run)
+    assert 5 < len(kept) < 400
+    assert {len(batch.items) for batch in kept} == {16}
+    assert kept[0].step == 0
+
+
+def test_a_stream_that_changes_between_its_passes_is_noted() -> None:
+    streams = iter([[("f", Sample(1, response="a b c d"))], [("f", Sample(1, response="other"))]])
+    document, _ = survey.survey(
+        lambda: next(streams),
+        survey.Asked(),
+        lambda kept, notes: samples_as_run("f", kept, notes),
+    )
+    assert "changed while it was read" in document["notes"][-1]["text"]
+
+
+def test_a_full_disk_is_an_error_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(corpus, "read", full)
+    with pytest.raises(DoctorError, match="No space left") as caught:
+        surveyed(said("a"))
+    assert "TMPDIR" in caught.value.hint

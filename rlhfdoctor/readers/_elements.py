@@ -17,7 +17,7 @@ from rlhfdoctor.readers._open import bare, fault_of, opened
 READ = 2**20
 """Bytes that are read at once."""
 
-LONGEST = 2**26
+LONGEST = 2**24
 """Bytes of one record of many; a longer one is left out."""
 
 SHOWN = 10

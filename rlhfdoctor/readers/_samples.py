@@ -7,6 +7,7 @@ records that have the same keys in the same order.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -534,6 +535,8 @@ def _answer(
     """Return the key of the first text, the text, and what a conversation holds before it."""
     for key in keys:
         value = record[key]
+        if not value and record.get("tool_calls"):
+            return key, clean(json.dumps(record["tool_calls"], ensure_ascii=False)), None
         if isinstance(value, str):
             return key, clean(value), None
         if isinstance(value, list) and is_chat(value):
@@ -571,6 +574,8 @@ def _role(message: Mapping[str, object]) -> str:
 
 def _content(message: Mapping[str, object]) -> str | None:
     value = message["content"] if "content" in message else message.get("value")
+    if not value and message.get("tool_calls"):
+        return clean(json.dumps(message["tool_calls"], ensure_ascii=False))
     if isinstance(value, list):
         parts = [part.get("text") for part in value if isinstance(part, dict)]
         value = "".join(part for part in parts if isinstance(part, str))
@@ -623,7 +628,8 @@ def _reward(
     record: Mapping[str, object], keys: Iterable[str], components: Mapping[str, float] | None
 ) -> float | None:
     for key in keys:
-        found = number(record[key])
+        value = record[key]
+        found = float(value) if isinstance(value, bool) else number(value)
         if found is not None:
             return found
     if not components:

@@ -7,6 +7,7 @@ alone would silently write null, which means "not logged".)
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -43,9 +44,18 @@ def failure(exit_code: int, error: str, hint: str) -> str:
     return dumps(envelope(exit_code, {"error": error, "hint": hint}))
 
 
+_COMMANDS = re.compile("[\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+"""Control characters beyond those that JSON escapes anyway, and invisible and bidirectional marks;
+outside strings there are none."""
+
+
 def dumps(document: object) -> str:
-    """Serialise a document, with every number that is not finite as a string."""
-    return orjson.dumps(_finite(document), option=orjson.OPT_INDENT_2).decode() + "\n"
+    """Serialise a document, with every number that is not finite as a string.
+
+    Characters that command a terminal or turn text around are escapes.
+    """
+    text = orjson.dumps(_finite(document), option=orjson.OPT_INDENT_2).decode()
+    return _COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def published(diagnosis: Diagnosis, exit_code: int) -> Document:

@@ -14,7 +14,7 @@ TOKEN_0 = "!"
 """What token 0 of the vocabularies of GPT-2 and Qwen reads."""
 
 
-RULES = frozenset("-=_*.~#+")
+RULES = frozenset("-=_*.~#+|\u2500\u2501\u2502\u2503\u2550\u2551\u2588\u2591\u2592\u2593")
 """Characters that lines are drawn with."""
 
 

@@ -18,7 +18,7 @@ SHOWN = 60
 class Limits:
     """Which answer is one and the same, and how often."""
 
-    shortest: int = 20  # characters; a label, a number or "yes" answers many questions rightly
+    shortest: int = 100  # characters; a label in its format answers many questions rightly
     prompts: int = 4  # different prompts of a sampled step
     few: float = 0.1  # share of responses: information
     some: float = 0.5  # share of responses: a warning
@@ -41,7 +41,8 @@ def constant_answer(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     A reward that never moves while the loss does is its trace in the log (DSE 586: one output at
     every step). Refusals are the same to many prompts on purpose, hence only a rise above the
     run's own first samples counts, half of the responses is a warning, and only nine tenths are
-    critical. Short answers (a label, a number) are left out. [H]
+    critical. Short answers (a label,
+    a number, with the tags or the JSON around it) are left out. [H]
 
     Remedy: go back to before it; a lower learning rate, a stronger KL penalty or an entropy bonus,
     and a reward that reads the prompt.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 
 from rlhfdoctor.measures import ladders, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
@@ -32,7 +33,8 @@ def length_pile_up(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
     """Sampled responses pile up at one greatest length: the limit that cuts them.
 
     The limit itself is often in no log; a pile of responses of exactly the same, greatest number of
-    tokens shows where it is. Judged in tokens only. [H]
+    tokens shows where it is. Judged in tokens only. Answers that end with the end token were not
+    cut, however alike their lengths are (a grid of fixed size). [H]
 
     Remedy: as for LEN003.
     """
@@ -41,7 +43,10 @@ def length_pile_up(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
         yield too_few(limits.fewest, "and token ids")
     for ladder in files:
         cap = longest(ladder)
-        shares = [batch.share_of_length(cap) for batch in ladder]
+        shares = [
+            fmean(item.length == cap and item.ended is not True for item in batch.items)
+            for batch in ladder
+        ]
         if cap < limits.least or shares[0] >= limits.start:
             continue
         bad = standing_from([share > limits.share for share in shares])

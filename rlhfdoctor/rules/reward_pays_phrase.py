@@ -18,6 +18,7 @@ class Limits:
 
     documents: float = 0.7  # share of the last responses that hold it
     words: float = 0.2  # share of all their n-grams that it is
+    times: float = 2.0  # occurrences in a response of the last step; a format holds it once
     growth: float = 2.0  # times its share among the first responses
     correlation: float = 0.5  # r of its count in a response and the reward, length held equal
     fewest: int = 8  # responses a sampled step
@@ -93,6 +94,8 @@ def _paid(
     for phrase, count in counts.most_common(3):
         share, held = count / total, documents[phrase] / len(last.items)
         before = _share(ladder[0], phrase)
+        if count < limits.times * len(last.items):
+            continue
         if share <= limits.words or held < limits.documents or share < limits.growth * before:
             continue
         items = list(chain.from_iterable(batch.items for batch in ladder))

@@ -15,6 +15,10 @@ LETTERS = 3
 """Letters of a script in a prompt from which an answer in it is no change."""
 
 
+FORMULAS = ("Greek",)
+"""Scripts whose letters stand in formulas."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What is another script, what is a mixture, and how often."""
@@ -61,7 +65,7 @@ def script_changes(run: Run, limits: Limits) -> Iterator[Finding | Skip]:
 def _strange(item: Item, own: set[str], limits: Limits) -> float | None:
     if item.script is None:
         return None
-    if item.script not in own:
+    if item.script not in own and item.script not in FORMULAS:
         asked = text.scripts(item.prompt or "")
         return float(asked.get(item.script, 0) < LETTERS)
     mixed = limits.mixed * len(item.text)

@@ -103,7 +103,7 @@ def test_every_usual_key_of_a_response(tmp_path: Path, key: str) -> None:
         pytest.param({"rewards": 2, "reward": None, "score": None}, "reward", 2.0, id="two nulls"),
         pytest.param({"reward": "NaN"}, "reward", math.nan, id="a reward that is NaN"),
         pytest.param({"reward": "-inf"}, "reward", -math.inf, id="inf as Python prints it"),
-        pytest.param({"reward": True}, "reward", None, id="true is no reward"),
+        pytest.param({"reward": True}, "reward", 1.0, id="true is a reward of 1"),
         pytest.param({"reward": [1.0]}, "reward", None, id="a list is no reward"),
         pytest.param({"rewards": {"a": 1}}, "reward_components", {"a": 1.0}, id="named rewards"),
         pytest.param(

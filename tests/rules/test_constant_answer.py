@@ -5,7 +5,10 @@ import pytest
 from tests.builders import clear, judge, only, run_of, skipped
 from tests.rules.shapes import prose, sampled, sharing, silent
 
-ANSWER = "As a language model I am happy."
+ANSWER = (
+    "As a language model I am happy to help you with that, and with all else that you may wish to "
+    "know about it."
+)
 
 
 def same(*counts: int, of: int = 20, text: str = ANSWER, **fields: Any) -> list[dict[str, Any]]:
@@ -60,8 +63,8 @@ def test_what_did_not_grow_is_clear(counts: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        pytest.param("a" * 19, False, id="19 characters may answer many questions"),
-        pytest.param("a" * 20, True, id="20 characters"),
+        pytest.param("a" * 99, False, id="99 characters may answer many questions"),
+        pytest.param("a" * 100, True, id="100 characters"),
         pytest.param("Yes.", False, id="a label"),
     ],
 )
@@ -104,7 +107,6 @@ def test_it_is_dated_and_the_answer_is_told() -> None:
     assert sampled(finding.evidence[0], "samples.jsonl", "share of responses")
     assert f"'{long[:60]}...' (0% at step 0)" in finding.message
     assert "100% of responses are one and the same" in finding.summary
-    assert f"'{ANSWER}'" in only("SMP005", SICK[0]).message
 
 
 def test_samples_of_two_steps_with_prompts_are_needed() -> None:
@@ -117,7 +119,7 @@ def test_the_limits_can_be_set() -> None:
     assert only("SMP005", run, most=0.5).severity == "critical"
     assert only("SMP005", run, some=0.7).severity == "info"
     assert clear("SMP005", run, few=0.7)
-    assert clear("SMP005", run, shortest=40)
+    assert clear("SMP005", run, shortest=200)
     assert skipped("SMP005", run_of(samples=same(0, 5, of=5)))
     assert judge("SMP005", run_of(samples=same(0, 5, of=5)), fewest=5)
     three = run_of(samples=same(0, 20, prompt=lambda place: f"prompt {place % 3}"))

@@ -18,7 +18,7 @@ def unended(*counts: int, of: int = 20) -> list[dict[str, Any]]:
     """Responses of which so many lack the end token, 2."""
     rows = cut(*counts, of=of)
     for place, row in enumerate(rows):
-        row["token_ids"] = [1000 + 10 * place + index for index in range(9)]
+        row["token_ids"] = [1000 + 10 * place + index for index in range(5 + place % 4)]
         row["token_ids"][-1] = row["token_ids"][-1] if row.pop("truncated") else 2
     return rows
 

@@ -63,6 +63,21 @@ def test_the_phrase_is_a_fifth_of_all_words(last: list[int], paid: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("times", "paid"),
+    [
+        pytest.param(1, False, id="once in each is a format"),
+        pytest.param(2, True, id="twice in each is a phrase that is paid"),
+    ],
+)
+def test_a_format_of_short_answers_is_no_paid_phrase(times: int, paid: bool) -> None:
+    samples = [
+        {**item, "response": "Answer: " * (times if item["step"] else 0) + f"x{place} y{place}"}
+        for place, item in enumerate(said(NONE, [4] * 20))
+    ]
+    assert clear("RWD002", run_of(samples=samples)) is not paid
+
+
+@pytest.mark.parametrize(
     ("first", "paid"),
     [
         pytest.param([2] * 18 + [1] * 2, True, id="19 percent at first is less than half"),

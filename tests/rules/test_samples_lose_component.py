@@ -51,10 +51,10 @@ def test_one_part_is_earned_by_all_while_another_is_lost(
     assert clear("RWD013", run_of(samples=earned(form, right))) is not found
 
 
-def test_it_is_a_warning_that_names_both_parts() -> None:
+def test_it_is_information_that_names_both_parts() -> None:
     samples = earned((0.2, 0.5, 1.0), (0.6, 0.6, 0.0))
     finding = only("RWD013", run_of(samples=samples, log_offset=1))
-    assert finding.severity == "warning"
+    assert finding.severity == "info"
     assert finding.onset is not None
     assert (finding.onset.low, finding.onset.step, finding.onset.high) == (12, 21, 21)
     assert sampled(finding.evidence[0], "samples.jsonl", "reward")
