@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -270,7 +270,9 @@ def tokenizer_of(place: Path, named: Path | None, notes: list[Note]) -> tuple[En
         need("tokenizers", extra="recompute", purpose="--tokenizer")
         return _loaded(file), str(file)
     folder = place if place.is_dir() else place.parent
-    if importlib.util.find_spec("tokenizers") is None:
+    try:
+        importlib.import_module("tokenizers")
+    except ImportError:
         return None, ""
     saved = sorted(item for item in folder.glob("*/tokenizer.json") if is_checkpoint(item.parent))
     for file in (folder / "tokenizer.json", *saved):
