@@ -353,7 +353,7 @@ def steps(found: Corpus, rows: pl.LazyFrame, run: Run) -> list[dict[str, Any]]:
             distinct_3=pl.col("distinct_3").mean(),
             looping_share=(pl.col("covered") >= LOOP).mean(),
             duplicate_share=1 - pl.col("digest").n_unique() / pl.len(),
-            reward=pl.col("reward").filter(pl.col("reward").is_finite()).mean(),
+            reward=pl.col("reward").mean(),
         )
         .sort("step", "file")
         .collect()

@@ -212,16 +212,12 @@ class Counter:
         width = -(-(2**64) // parts)
         cuts = pl.Series([part * width for part in range(1, parts)], dtype=pl.UInt64)
         files: list[tuple[pl.LazyFrame, list[int]]] = []
-        held: list[pl.Series] = []
-        for last, frame in _marked(self._keys):
-            held.append(frame["key"])
-            if last or 8 * sum(map(len, held)) > self._memory // 2:
-                keys = pl.concat(held).sort()
-                path = self._folder / f"{self._name}-sorted-{len(files)}.arrow"
-                keys.to_frame("key").write_ipc(path, compression="uncompressed")
-                starts = [0, *keys.search_sorted(cuts).to_list(), keys.len()]
-                files.append((pl.scan_ipc(path), starts))
-                held = []
+        for held in _gathered(self._keys, self._memory // 2):
+            keys = pl.concat(held).sort()
+            path = self._folder / f"{self._name}-sorted-{len(files)}.arrow"
+            keys.to_frame("key").write_ipc(path, compression="uncompressed")
+            starts = [0, *keys.search_sorted(cuts).to_list(), keys.len()]
+            files.append((pl.scan_ipc(path), starts))
         for part in range(parts):
             slices = (
                 file.slice(starts[part], starts[part + 1] - starts[part]).collect()
@@ -231,16 +227,7 @@ class Counter:
 
     def _counted(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Count keys; those of a part that is too full for memory, as equal ones are, by and by."""
-        counted: list[pl.DataFrame] = []
-        held: list[pl.Series] = []
-        size = 0
-        for frame in frames:
-            held.append(frame["key"])
-            size += 8 * frame.height
-            if size > self._memory:
-                counted.append(_runs(held))
-                held, size = [], 0
-        counted += [_runs(held)] if held else []
+        counted = [_runs(held) for held in _gathered(frames, self._memory)]
         if len(counted) == 1:
             return counted[0]
         return pl.concat(counted).group_by("key").agg(pl.col("count").sum())
@@ -286,15 +273,18 @@ class Counter:
             yield held.group_by("place", "key").agg(count=pl.len(), first=pl.col("first").min())
 
 
-def _marked(frames: Iterable[pl.DataFrame]) -> Iterator[tuple[bool, pl.DataFrame]]:
-    """Yield frames, and whether each is the last."""
-    before: pl.DataFrame | None = None
+def _gathered(frames: Iterable[pl.DataFrame], most: int) -> Iterator[list[pl.Series]]:
+    """Gather the keys of frames until they take more than ``most`` bytes."""
+    held: list[pl.Series] = []
+    size = 0
     for frame in frames:
-        if before is not None:
-            yield False, before
-        before = frame
-    if before is not None:
-        yield True, before
+        held.append(frame["key"])
+        size += 8 * frame.height
+        if size > most:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def _runs(keys: Sequence[pl.Series]) -> pl.DataFrame:

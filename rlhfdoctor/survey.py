@@ -24,6 +24,7 @@ from rlhfdoctor.measures import LOOP, end_token
 from rlhfdoctor.model import Note, Run, Sample
 from rlhfdoctor.phrases import Phrase, Steps, follow, said_in, steps_of
 from rlhfdoctor.responses import MEASURES
+from rlhfdoctor.series import SURE
 
 BUCKETS = 20
 """Bars of the length histogram."""
@@ -54,9 +55,6 @@ It must also follow the reward as closely as length does: a reward for length pa
 
 SAME = 0.02
 """Difference of two correlations that is none: a phrase that is paid makes answers longer, too."""
-
-SURE = 4.0
-"""Standard errors of a correlation, 1 / sqrt(responses), that one must have to be listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +107,23 @@ def survey(
     """Return the survey under its published keys, and a run of samples for the rules.
 
     run_of: makes a run of samples. encode: the tokenizer for responses without token ids. The
-    samples of the run are all of them, or every so many-th; None where only sections are asked for.
+    samples of the run are all of them, or those of some steps; None where only sections are asked
+    for.
     """
-    whole = asked.only is None
-    listed = asked.ngrams if whole or "ngrams" in (asked.only or ()) else ()
     try:
-        document, run = _surveyed(stream, asked, run_of, encode, whole, listed)
+        return _surveyed(stream, asked, run_of, encode)
     except OSError as error:
         raise DoctorError(
             f"cannot keep counts in {tempfile.gettempdir()}: {error.strerror or error}",
             "TMPDIR=DIR names another folder for temporary files",
         ) from error
-    return document, run
 
 
 def _surveyed(
-    stream: Open,
-    asked: Asked,
-    run_of: RunOf,
-    encode: Encode | None,
-    whole: bool,
-    listed: Sequence[int],
+    stream: Open, asked: Asked, run_of: RunOf, encode: Encode | None
 ) -> tuple[dict[str, Any], Run | None]:
+    whole = asked.only is None
+    listed = asked.ngrams if whole or "ngrams" in (asked.only or ()) else ()
     with tempfile.TemporaryDirectory(prefix="rlhfdoctor-") as folder:
         found = corpora.read(
             stream(),

@@ -13,14 +13,8 @@ from statistics import fmean, median
 from rlhfdoctor.measures import Batch, Item, batches, ladders
 from rlhfdoctor.model import Evidence, Finding, Location, Run, Severity
 from rlhfdoctor.rules._ladder import onset_between, standing_from
-from rlhfdoctor.series import correlation, mean_error
+from rlhfdoctor.series import LIKELY, SURE, correlation, mean_error
 from rlhfdoctor.text import distinct, ngrams
-
-SURE = 4.0
-"""Standard errors that make a change, as everywhere in this package."""
-
-LIKELY = 2.0
-"""Standard errors by which one sampled step stands above the first: 95 % on both sides."""
 
 LONGER = 1.25
 """Growth of the mean length from which fewer different n-grams may be the length's doing."""

@@ -8,17 +8,8 @@ from rlhfdoctor.measures import Batch, Item, ladders
 from rlhfdoctor.model import Finding, Run, Severity, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import too_few
-from rlhfdoctor.rules._shares import (
-    SURE,
-    File,
-    above,
-    density,
-    files,
-    mean,
-    occurrences,
-    partial,
-    told,
-)
+from rlhfdoctor.rules._shares import File, above, density, files, mean, occurrences, partial, told
+from rlhfdoctor.series import SURE
 from rlhfdoctor.text import count_ngrams, joined, ngrams
 
 MOST = 512

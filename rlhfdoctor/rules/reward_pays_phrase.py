@@ -8,7 +8,8 @@ from rlhfdoctor.measures import Batch, sample_evidence
 from rlhfdoctor.model import Finding, Run, Skip
 from rlhfdoctor.rules import rule
 from rlhfdoctor.rules._ladder import onset_between, rewarded, standing_from, too_few
-from rlhfdoctor.rules._shares import LIKELY, above, density, occurrences, partial
+from rlhfdoctor.rules._shares import above, density, occurrences, partial
+from rlhfdoctor.series import LIKELY
 from rlhfdoctor.text import count_ngrams, joined
 
 
