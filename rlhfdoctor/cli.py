@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -360,9 +361,21 @@ def rollback(
     run_number: RunNumber = None,
     scores: Scores = None,
     crash_step: CrashStep = None,
+    table_only: Annotated[
+        bool, typer.Option("--table-only", help="Ask the step/epoch table and no evidence.")
+    ] = False,
+    read_weights: Annotated[
+        bool,
+        typer.Option(
+            "--weights/--no-weights",
+            help="Read the suggested checkpoint's numbers: are all finite?",
+        ),
+    ] = True,
     form: Format = "terminal",
 ) -> int:
     """Say which checkpoint to go back to, and why."""
+    from rlhfdoctor.finite import health
+    from rlhfdoctor.reports._progress import progress
     from rlhfdoctor.reports.json import one_or_runs
     from rlhfdoctor.reports.json import rollback as published
     from rlhfdoctor.reports.terminal import rollback_lines, write
@@ -371,18 +384,22 @@ def rollback(
     _plain_format(form)
     limits = _limits(profile, settings)
     found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
-    diagnoses = _diagnoses(found, limits, crash_step=crash_step)
+    with progress("bytes") as advance:
+        vet = partial(health, told=advance) if read_weights and not table_only else None
+        diagnoses = _diagnoses(found, limits, crash_step=crash_step, table_only=table_only, vet=vet)
     documents = []
     for diagnosis in diagnoses:
-        rungs = ladder(diagnosis.run, diagnosis.rollback)
+        rungs = ladder(diagnosis.run, diagnosis.rollback, diagnosis.onset)
         if form == "json":
             named = {"id": diagnosis.run.name, "path": diagnosis.run.path}
             told = {"run": named, "rollback": published(diagnosis.rollback), "ladder": rungs}
             documents.append(told)
             continue
         name = diagnosis.run.name if len(diagnoses) > 1 else None
-        lines = rollback_lines(diagnosis.rollback, rungs, suggest=suggest, name=name)
-        _print(write(lines, _page(0)))
+        page = _page(0)
+        plan = diagnosis.rollback
+        lines = rollback_lines(plan, rungs, suggest=suggest, name=name, width=page.width)
+        _print(write(lines, page))
     if form == "json":
         _print(one_or_runs(0, documents))
     return 0
@@ -723,22 +740,11 @@ def _limits(profile: str | None, settings: Sequence[str] | None) -> Profile:
     return load(profile, settings or ())
 
 
-def _diagnoses(
-    runs: Sequence[Run],
-    limits: Profile,
-    *,
-    require: Sequence[str] = (),
-    crash_step: int | None = None,
-    gpu_hour_cost: float | None = None,
-) -> list[Diagnosis]:
+def _diagnoses(runs: Sequence[Run], limits: Profile, **options: Any) -> list[Diagnosis]:
+    """Judge runs; options: as ``doctor.diagnose`` takes them."""
     from rlhfdoctor import doctor
 
-    return [
-        doctor.diagnose(
-            run, limits, require=require, crash_step=crash_step, gpu_hour_cost=gpu_hour_cost
-        )
-        for run in runs
-    ]
+    return [doctor.diagnose(run, limits, **options) for run in runs]
 
 
 def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]:

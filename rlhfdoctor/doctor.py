@@ -22,7 +22,7 @@ from rlhfdoctor.model import (
     Verdict,
 )
 from rlhfdoctor.profile import Profile, choose, limits_of, rules
-from rlhfdoctor.rollback import suggest
+from rlhfdoctor.rollback import TABLE, Vet, by_table_alone, suggest
 from rlhfdoctor.rules import RECOMPUTE
 from rlhfdoctor.rules._kl import KLS
 from rlhfdoctor.series import end_level, start_level
@@ -49,11 +49,15 @@ def diagnose(
     require: Sequence[str] = (),
     crash_step: int | None = None,
     gpu_hour_cost: float | None = None,
+    table_only: bool = False,
+    vet: Vet | None = None,
 ) -> Diagnosis:
     """Judge one run, by the built-in profile that fits it where none is named.
 
     require: codes of rules that must have looked beside the profile's list. crash_step: chooses
     the row of the rollback table in the onset's place. gpu_hour_cost: the price of one GPU-hour.
+    table_only: ask the rollback table and no evidence. vet: reads the numbers of a checkpoint
+    before it is suggested.
     """
     profile = choose(run, profile or Profile())
     limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
@@ -75,7 +79,12 @@ def diagnose(
     causes = tuple(_told(run, _qualified(run, verdict, cause)) for cause in causes)
     onset = _onset(verdict, causes, settled)
     lost = onset if verdict == "collapsed" and _had_learnt(causes) else None
-    plan = suggest(run, verdict, causes, settled, onset, crash_step)
+    table = profile.table or TABLE
+    if table_only:
+        crashed = onset.step if onset and crash_step is None else crash_step
+        plan = by_table_alone(run, crashed, table)
+    else:
+        plan = suggest(run, verdict, causes, settled, onset, crash_step, table=table, vet=vet)
     findings = _ordered(settled, causes)
     return Diagnosis(
         run=run,

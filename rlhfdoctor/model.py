@@ -410,6 +410,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of the rollback table: crash steps up to ``last`` (None: without end).
+
+    name: as it is shown ("< 1000"). checkpoint: where to go, one of ``TABLE_PLACES``. change: what
+    to change, in words.
+    """
+
+    name: str
+    last: int | None
+    checkpoint: str
+    change: str
+
+
+TABLE_PLACES = ("initial", "last epoch", "last stable point")
+"""Where a row of the rollback table can lead."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableAnswer:
     """What the step/epoch table alone says, before the evidence is asked."""
 
@@ -430,7 +448,8 @@ class Rejection:
 class RollbackPlan:
     """Where to go back to. ``checkpoint`` is None where only the initial model is left.
 
-    ``perplexity``: of the samples drawn from the checkpoint, by their own log-probabilities.
+    perplexity: of the responses drawn from the checkpoint. unchecked: what nobody looked at of it,
+    in words.
     """
 
     checkpoint: Checkpoint | None
@@ -441,6 +460,7 @@ class RollbackPlan:
     rejected: tuple[Rejection, ...] = ()
     needed: bool = True
     perplexity: float | None = None
+    unchecked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

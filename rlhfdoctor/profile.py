@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from rlhfdoctor import registry
 from rlhfdoctor.errors import BadProfile, did_you_mean
 from rlhfdoctor.measures import logged, prefers
-from rlhfdoctor.model import Run
+from rlhfdoctor.model import TABLE_PLACES, Run, TableRow
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.rules._config import samples_itself
 
@@ -47,7 +47,8 @@ class Profile:
     """Overrides by rule code, and the rules that must have looked (None: the default list).
 
     name: empty until a user or the run has chosen one. reason: why the run chose it; empty where
-    the user did. origins: where each override comes from.
+    the user did. origins: where each override comes from. table: the rollback table, empty for the
+    practitioners' own.
     """
 
     name: str = ""
@@ -55,6 +56,7 @@ class Profile:
     require: tuple[str, ...] | None = None
     reason: str = ""
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    table: tuple[TableRow, ...] = ()
 
     def over(self, other: Profile) -> Profile:
         """Return this profile laid over another, whose limits hold where it has none."""
@@ -64,6 +66,7 @@ class Profile:
             overrides=_laid(other.overrides, self.overrides),
             require=other.require if self.require is None else self.require,
             origins=_laid(other.origins, self.origins),
+            table=self.table or other.table,
         )
 
 
@@ -100,9 +103,10 @@ def load(named: Path | str | None, settings: Sequence[str] = ()) -> Profile:
     """Read a profile and ``CODE.limit=value`` settings.
 
     named: a built-in profile or a file; None leaves the choice to the run. A file's tables are rule
-    codes, its top-level ``require`` replaces the default list, ``extends`` names the built-in
-    profile that it lies over; a pyproject.toml is read under ``[tool.rlhfdoctor]``. Raises
-    BadProfile for unknown names, wrong types and unreadable files.
+    codes, its top-level ``require`` replaces the default list, ``[[rollback]]`` tables replace the
+    rollback table, ``extends`` names the built-in profile that it lies over; a pyproject.toml is
+    read under ``[tool.rlhfdoctor]``. Raises BadProfile for unknown names, wrong types and
+    unreadable files.
     """
     if named is None:
         profile = Profile()
@@ -193,6 +197,7 @@ def document(profile: Profile, run: str | None = None) -> dict[str, Any]:
         "profile": profile.name,
         "reason": profile.reason,
         "require": None if profile.require is None else list(profile.require),
+        "rollback": [asdict(row) for row in profile.table] or None,
         "limits": [asdict(item) for item in effective(profile)],
     }
 
@@ -288,8 +293,11 @@ def _read(named: Path | str) -> Profile:
 def _checked(name: str, table: Mapping[str, object], origin: str) -> Profile:
     overrides: dict[str, Mapping[str, object]] = {}
     require: tuple[str, ...] | None = None
+    rows: tuple[TableRow, ...] = ()
     for key, value in table.items():
-        if key == "require":
+        if key == "rollback":
+            rows = _rollback(value)
+        elif key == "require":
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise BadProfile("require must be a list of rule codes", 'require = ["KL002"]')
             require = check_codes(value)
@@ -297,7 +305,41 @@ def _checked(name: str, table: Mapping[str, object], origin: str) -> Profile:
             overrides[_rule(key).code] = value
         else:
             raise BadProfile(f"unknown entry {key} in the profile", "tables are named after rules")
-    return _of(name, overrides, origin, require)
+    return replace(_of(name, overrides, origin, require), table=rows)
+
+
+_ROW = '[[rollback]] with last = 999, checkpoint = "initial", change = "..."; no last in the last'
+
+
+def _rollback(value: object) -> tuple[TableRow, ...]:
+    """Return the rollback table of a profile: rows by crash step, the last without end."""
+    rows: list[TableRow] = []
+    if not isinstance(value, list) or not value:
+        raise BadProfile("rollback must be tables, one a row", _ROW)
+    for place, item in enumerate(value, start=1):
+        if not isinstance(item, dict) or {*item} - {"last", "checkpoint", "change"}:
+            raise BadProfile(f"row {place} of rollback is no row", _ROW)
+        last, goal, change = item.get("last"), item.get("checkpoint"), item.get("change")
+        before = -1 if not rows else rows[-1].last or 0
+        if (last is None) != (place == len(value)):
+            raise BadProfile("every row of rollback but the last needs its last step", _ROW)
+        if last is not None and (type(last) is not int or not before < last <= MOST):
+            raise BadProfile(f"last in row {place} of rollback must be a step after {before}", _ROW)
+        if goal not in TABLE_PLACES:
+            close = did_you_mean(str(goal)[:40], TABLE_PLACES, CLOSE)
+            known = ", ".join(TABLE_PLACES)
+            raise BadProfile(f"no place to go back to is called {goal!r:.40}{close}", known)
+        if not isinstance(change, str) or not 0 < len(change) <= LONGEST_CHANGE:
+            raise BadProfile(f"change in row {place} of rollback must be a short text", _ROW)
+        name = f"{before + 1}-{last}" if rows else f"< {(last or 0) + 1}"
+        if last is None:
+            name = f"> {before}" if rows else "any"
+        rows.append(TableRow(name, last, goal, change))
+    return tuple(rows)
+
+
+LONGEST_CHANGE = 200
+"""Characters of what a row of the rollback table says to change."""
 
 
 def _of(

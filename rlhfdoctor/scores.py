@@ -43,7 +43,11 @@ SCORES: dict[str, pl.DataType | type[pl.DataType]] = {
     "kl_k3_token": pl.Float64,
     "kl_k1_response": pl.Float64,
     "entropy_token": pl.Float64,
+    "entropy_low": pl.Float64,
+    "entropy_high": pl.Float64,
     "perplexity_policy": pl.Float64,
+    "perplexity_low": pl.Float64,
+    "perplexity_high": pl.Float64,
     "perplexity_reference": pl.Float64,
     "logprob_response_policy": pl.Float64,
     "logprob_response_reference": pl.Float64,
@@ -64,12 +68,13 @@ SCORES: dict[str, pl.DataType | type[pl.DataType]] = {
 
 role: "policy", or "reference" for the reference's own row. part: "response", or "chosen" and
 "rejected" of pairs. kl_*_token: nats a token, token-weighted; interval: 95 %, samples of one prompt
-as one. kl_*_response: nats, summed over a response, mean. k1 and k3 are unbiased only on policy.
-perplexity_*: of these tokens, token-weighted. logprob_response_*: nats, summed over a response,
-mean. reward, margin: nats x beta; accuracy: share of pairs with a positive margin. logprob_gap:
-mean distance of the file's own log-probabilities from these, nats a token. kl_k1_file: k1 by the
-file's own log-probabilities of both models, nats a token. below_floor: the KL cannot be told from
-zero. perplexity_by_position: by ranges of positions in the response, counted from 1.
+as one; *_low, *_high: likewise of the entropy and of the policy's perplexity. kl_*_response: nats,
+summed over a response, mean. k1 and k3 are unbiased only on policy. perplexity_*: of these tokens,
+token-weighted. logprob_response_*: nats, summed over a response, mean. reward, margin: nats x beta;
+accuracy: share of pairs with a positive margin. logprob_gap: mean distance of the file's own
+log-probabilities from these, nats a token. kl_k1_file: k1 by the file's own log-probabilities of
+both models, nats a token. below_floor: the KL cannot be told from zero. perplexity_by_position: by
+ranges of positions in the response, counted from 1.
 """
 
 SAME_MODEL = 0.1

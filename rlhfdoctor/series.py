@@ -25,6 +25,9 @@ TOGETHER = 16
 LIKELY, SURE = 2.0, 4.0
 """Standard errors by which one row, and by which all of them, must stand apart."""
 
+NORMAL_95 = 1.96
+"""Standard errors on each side of a mean within which 95 % of a normal distribution lie."""
+
 LARGEST = 1e100
 """Magnitude from which squares and sums may overflow."""
 
@@ -87,6 +90,27 @@ def mean_error(values: Sequence[float]) -> tuple[float, float]:
     if len(scaled) < 2:
         return values[0], math.inf
     return fmean(scaled) * scale, math.sqrt(_variance(scaled) / len(scaled)) * scale
+
+
+def ratio_interval(
+    sums: Sequence[float], weights: Sequence[float], clusters: Sequence[object]
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of a weighted mean, sum of ``sums`` over sum of ``weights``.
+
+    What belongs to one cluster counts as one observation: the linearised ratio estimator. None
+    with fewer than two clusters, no weight, or a sum that is not finite.
+    """
+    total = math.fsum(weights)
+    if len({*clusters}) < 2 or total <= 0.0 or not all(map(math.isfinite, sums)):
+        return None
+    mean = math.fsum(sums) / total
+    rest: dict[object, float] = {}
+    for cluster, value, weight in zip(clusters, sums, weights, strict=True):
+        rest[cluster] = rest.get(cluster, 0.0) + value - mean * weight
+    count = len(rest)
+    scatter = math.fsum(value * value for value in rest.values()) * count / (count - 1)
+    half = NORMAL_95 * math.sqrt(scatter) / total
+    return mean - half, mean + half
 
 
 def halves_differ(values: Sequence[float]) -> float:

@@ -180,7 +180,7 @@ def test_diagnose_reports_and_exits_0_unless_told_to_fail(
     assert lines[3] == (
         "Go back to checkpoint-40 (perplexity 24.6). "
         'The table\'s row "< 1000: initial" is overruled: a later sound checkpoint exists. '
-        "learning_rate 0.0004 -> 4e-05"
+        "learning_rate 0.0004 -> 4e-05, reward_model -> renewed, kl_coef 0.02 -> 0.0544"
     )
     assert lines[4].startswith("Lost: 150 of 200 steps. Next: rlhfdoctor samples ")
     assert cli(capsys, "diagnose", run, "--fail-on", "critical")[0] == 1
@@ -404,6 +404,59 @@ def test_the_crash_step_can_be_stated(capsys: pytest.CaptureFixture[str]) -> Non
     assert found["rollback"]["checkpoint"] == "checkpoint-20"
     late = document(capsys, "rollback", FIXTURES / "grpo_late", "--crash-step", 100)
     assert late["rollback"]["checkpoint"] == "checkpoint-40"
+
+
+@pytest.mark.parametrize(
+    ("options", "checkpoint", "overruled"),
+    [
+        pytest.param((), "checkpoint-40", True, id="the evidence"),
+        pytest.param(("--table-only",), None, False, id="the table alone"),
+        pytest.param(("--table-only", "--crash-step", 9000), "checkpoint-60", False, id="its end"),
+    ],
+)
+def test_the_table_alone(
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[object, ...],
+    checkpoint: str | None,
+    overruled: bool,
+) -> None:
+    found = document(capsys, "rollback", FIXTURES / "grpo_late", *options)["rollback"]
+    assert (found["checkpoint"], found["overruled"]) == (checkpoint, overruled)
+    assert found["table"]
+
+
+def test_another_table_comes_from_a_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "mine.toml"
+    rows.write_text(
+        '[[rollback]]\nlast = 10\ncheckpoint = "initial"\nchange = "read the samples"\n'
+        '[[rollback]]\ncheckpoint = "last stable point"\nchange = "raise the KL penalty"\n'
+    )
+    options = ("--profile", rows)
+    found = document(capsys, "rollback", FIXTURES / "grpo_late", *options)["rollback"]
+    assert found["table"]["row"] == "> 10: last stable point"
+    assert (found["checkpoint"], found["overruled"]) == ("checkpoint-40", False)
+    assert found["changes"][0]["parameter"] == "kl_coef"
+    code, out, _ = cli(capsys, "profile", "show", *options)
+    assert code == 0
+    assert "rollback < 11: initial, read the samples" in out
+
+
+def test_weights_are_read_unless_told_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(FIXTURES / "grpo_late", tmp_path / "run")
+    weights = run / "checkpoint-40" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-2] + b"\x00\x7c")  # the last float16 becomes infinite
+    found = document(capsys, "rollback", run)["rollback"]
+    assert found["checkpoint"] == "checkpoint-20"
+    why = {item["checkpoint"]: item["why"] for item in found["rejected"]}
+    assert why["checkpoint-40"].startswith("weights not finite: model.safetensors ")
+    blind = document(capsys, "rollback", run, "--no-weights")["rollback"]
+    assert blind["checkpoint"] == "checkpoint-40"
+    assert "weights: not read" in blind["unchecked"]
 
 
 # errors

@@ -1,3 +1,4 @@
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +161,12 @@ def test_settings_that_are_wrong(setting: str, message: str) -> None:
     )
 
 
+def row(**changed: object) -> str:
+    """Return a sound row of a rollback table as TOML, with some of it changed."""
+    told = {"checkpoint": "initial", "change": "x", **changed}
+    return "[[rollback]]\n" + "".join(f"{key} = {json.dumps(item)}\n" for key, item in told.items())
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -183,6 +190,19 @@ def test_settings_that_are_wrong(setting: str, message: str) -> None:
         pytest.param("a = " + "9" * 10_000, "is no valid TOML", id="a number of 10,000 digits"),
         pytest.param("[KL003\n", "is no valid TOML", id="no TOML"),
         pytest.param("a = 1\na = 2\n", "is no valid TOML", id="a key twice"),
+        pytest.param("rollback = 3\n", "rollback must be tables", id="a number for the table"),
+        pytest.param("rollback = []\n", "rollback must be tables", id="a table without rows"),
+        pytest.param("rollback = [3]\n", "row 1 of rollback is no row", id="a number for a row"),
+        pytest.param(row(first="x"), "row 1 of rollback is no row", id="a column too many"),
+        pytest.param(row(last=9), "every row of rollback but the last", id="a last row that ends"),
+        pytest.param(row() + row(), "every row of rollback but the last", id="a row without end"),
+        pytest.param(row(last=9) * 2 + row(), "must be a step after 9", id="a step twice"),
+        pytest.param(row(last=-1) + row(), "must be a step after -1", id="a negative step"),
+        pytest.param(row(last=True) + row(), "must be a step after -1", id="true for a step"),
+        pytest.param(row(checkpoint="inital"), "did you mean initial?", id="a place misspelt"),
+        pytest.param(row(checkpoint=[]), "no place to go back to", id="a list for a place"),
+        pytest.param(row(change=""), "must be a short text", id="nothing to change"),
+        pytest.param(row(change="x" * 201), "must be a short text", id="an essay"),
     ],
 )
 def test_files_that_are_wrong(tmp_path: Path, text: str, message: str) -> None:

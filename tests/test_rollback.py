@@ -1,10 +1,37 @@
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
 
-from rlhfdoctor.model import Cause, Checkpoint, Evidence, Finding, Location, Onset, RollbackPlan
-from rlhfdoctor.rollback import INITIAL, TABLE, ladder, suggest, table_row
+from rlhfdoctor import rollback, tree
+from rlhfdoctor.finite import Health
+from rlhfdoctor.model import (
+    Cause,
+    Checkpoint,
+    Confidence,
+    Evidence,
+    Finding,
+    Location,
+    Onset,
+    RollbackPlan,
+    Run,
+    Seam,
+    TableRow,
+    Verdict,
+)
+from rlhfdoctor.rollback import (
+    CHANGES,
+    INITIAL,
+    KINDS,
+    TABLE,
+    Vet,
+    by_table_alone,
+    ladder,
+    suggest,
+    table_row,
+)
 from tests.builders import batch, run_of, scanned, unread
 
 DRIFT = (Cause("policy drift", "possible", "lower the learning rate", ("KL003",)),)
@@ -36,6 +63,9 @@ def planned(
     causes: tuple[Cause, ...] = DRIFT,
     findings: tuple[Finding, ...] = (),
     config: dict[str, float | str] | None = None,
+    verdict: Verdict = "collapsed",
+    vet: Vet | None = None,
+    **logged: Any,
 ) -> RollbackPlan:
     last = max((onset, *steps)) + 10
     run = run_of(
@@ -44,10 +74,16 @@ def planned(
         checkpoints=saved(*steps, broken=broken),
         log_offset=log_offset,
         config=config or {},
+        **logged,
     )
     run = replace(run, metrics=run.metrics.with_columns(epoch=pl.col("step") / 1000))
     found = Onset(onset, onset if low is None else low, onset)
-    return suggest(run, "collapsed", causes, findings, found)
+    return suggest(run, verdict, causes, findings, found, vet=vet)
+
+
+def because(name: str, confidence: Confidence = "probable") -> tuple[Cause, ...]:
+    """Return a cause as the tree would end with."""
+    return (Cause(name, confidence, "", ("KL003",)),)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +247,9 @@ def test_where_nothing_was_learnt_nothing_is_changed(name: str) -> None:
     assert "restart after the fix" in plan.reason
 
 
-def test_a_rate_is_changed_only_where_the_remedy_speaks_of_it() -> None:
-    cut = Cause("answers cut at the length limit", "probable", "raise the limit", ("LEN009",))
-    assert planned(500, causes=(cut,), config={"learning_rate": 1e-5}).changes == ()
+def test_a_rate_is_changed_only_where_the_cause_asks_for_it() -> None:
+    cut = because("answers cut at the length limit")
+    assert planned(500, causes=cut, config={"learning_rate": 1e-5}).changes == ()
 
 
 def test_a_healthy_run_is_not_rolled_back() -> None:
@@ -238,17 +274,17 @@ def test_a_stated_crash_step_replaces_the_onset() -> None:
 
 def test_the_ladder_reads_the_row_that_belongs_to_a_checkpoint() -> None:
     run = run_of(
-        entropy=[float(step) for step in range(1, 31)],
+        entropy=[100.0 + step for step in range(1, 31)],
         checkpoints=saved(10, 20),
         log_offset=1,
         samples=batch(10, [[1, 2]] * 3, logprob=-1.0) + batch(10, [[1]], source="b.jsonl"),
     )
     plan = suggest(run, "collapsed", DRIFT, (), Onset(15, 15, 15))
-    first, second = ladder(run, plan)
-    assert first["entropy"] == 11.0
+    first, second = ladder(run, plan, Onset(15, 15, 15))
+    assert first["entropy"] == 111.0
     assert first["perplexity_samples"] == pytest.approx(2.718281828)
     assert (first["chosen"], first["why_not"]) == (True, None)
-    assert second["entropy"] == 21.0
+    assert second["entropy"] == 121.0
     assert second["perplexity_samples"] is None
     assert "not before the onset" in str(second["why_not"])
 
@@ -264,3 +300,422 @@ def test_weights_that_are_not_finite_are_none_to_go_back_to() -> None:
         "checkpoint-200": "weights are not finite: lm_head.weight",
         "checkpoint-300": "not before the onset at 300 (log row 300)",
     }
+
+
+# The table at its edges, with and without what it asks for
+
+
+AT = (999, 1000, 1001, 4999, 5000, 5001)
+
+
+@pytest.mark.parametrize(
+    ("step", "row", "table", "chosen"),
+    [
+        (999, "< 1000: initial", INITIAL, "checkpoint-900"),
+        (1000, "1000-5000: last epoch", "checkpoint-1000", "checkpoint-900"),
+        (1001, "1000-5000: last epoch", "checkpoint-1000", "checkpoint-1000"),
+        (4999, "1000-5000: last epoch", "checkpoint-4000", "checkpoint-4900"),
+        (5000, "1000-5000: last epoch", "checkpoint-5000", "checkpoint-4900"),
+        (5001, "> 5000: last stable point", "checkpoint-5000", "checkpoint-5000"),
+    ],
+)
+def test_with_checkpoints_on_both_sides(step: int, row: str, table: str, chosen: str) -> None:
+    plan = planned(step, 900, 1000, 4000, 4900, 5000, 6000)
+    assert plan.table is not None
+    assert plan.checkpoint is not None
+    assert (plan.table.row, plan.table.checkpoint) == (row, table)
+    assert plan.checkpoint.name == chosen
+    assert plan.overruled is (table != chosen)
+
+
+@pytest.mark.parametrize("step", AT)
+@pytest.mark.parametrize(
+    ("saved_at", "broken", "why"),
+    [
+        pytest.param((), (), "no checkpoint was found", id="no checkpoint"),
+        pytest.param(
+            (800,), (800,), "no complete checkpoint precedes the onset", id="the only one corrupt"
+        ),
+        pytest.param(
+            (7000, 8000), (), "no complete checkpoint precedes the onset", id="all after the onset"
+        ),
+    ],
+)
+def test_without_a_checkpoint_the_initial_model_is_left_in_every_row(
+    step: int, saved_at: tuple[int, ...], broken: tuple[int, ...], why: str
+) -> None:
+    plan = planned(step, *saved_at, broken=broken)
+    assert plan.checkpoint is None
+    assert plan.table is not None
+    assert plan.table.row.startswith(table_row(step).name)
+    assert why in plan.reason
+    assert len(plan.rejected) == len(saved_at)
+
+
+# What the bytes of a checkpoint overrule
+
+
+def vetting(**found: Health) -> Vet:
+    """Return a vet that knows some checkpoints by their step and finds all others sound."""
+    return lambda run, item: found.get(f"s{item.step}", Health(weights=True, optimizer=True))
+
+
+def test_weights_that_are_not_finite_leave_the_checkpoint_before() -> None:
+    broken = Health(weights=False, optimizer=None, where="model.safetensors lm_head")
+    plan = planned(500, 200, 300, 400, vet=vetting(s400=broken))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 300
+    assert plan.unchecked[-1] == "KL: not measured"
+    assert [(item.checkpoint, item.why) for item in plan.rejected] == [
+        ("checkpoint-400", "weights not finite: model.safetensors lm_head")
+    ]
+
+
+def test_an_optimizer_state_that_is_not_finite_rejects_too() -> None:
+    broken = Health(weights=True, optimizer=False, where="optimizer.pt storage 3")
+    plan = planned(500, 300, 400, vet=vetting(s400=broken))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 300
+    assert plan.rejected[0].why == "optimizer state not finite: optimizer.pt storage 3"
+
+
+def test_an_absent_optimizer_state_is_said_and_not_rejected() -> None:
+    plan = planned(500, 400, vet=vetting(s400=Health(weights=True, optimizer=None)))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 400
+    assert "optimizer state: none, weights only" in plan.unchecked
+
+
+def test_weights_that_nobody_read_are_said() -> None:
+    assert "weights: not read" in planned(500, 400).unchecked
+    unread = Health(weights=None, optimizer=None, unread=("model.safetensors: damaged",))
+    plan = planned(500, 400, vet=vetting(s400=unread))
+    assert "weights: model.safetensors: damaged" in plan.unchecked
+
+
+def test_where_every_candidate_is_broken_the_plan_says_so() -> None:
+    broken = Health(weights=False, optimizer=None, where="model.safetensors w")
+    plan = planned(500, 300, 400, vet=vetting(s300=broken, s400=broken))
+    assert plan.checkpoint is None
+    assert "no checkpoint that precedes the onset is sound" in plan.reason
+
+
+def test_no_more_weights_are_read_than_needed() -> None:
+    seen: list[int] = []
+
+    def vet(run: Run, item: Checkpoint) -> Health:
+        seen.append(item.step)
+        return Health(weights=item.step < 400, optimizer=None)
+
+    planned(500, 100, 200, 300, 400, 600, vet=vet)
+    assert seen == [400, 300]
+
+
+def test_a_checkpoint_out_of_the_ladder_s_bounds_is_rejected() -> None:
+    entropy = [2.0 if step < 300 else 1.0 for step in range(1, 601)]
+    run = run_of(entropy=entropy, checkpoints=saved(200, 400))
+    plan = suggest(run, "collapsed", DRIFT, (), Onset(500, 500, 500))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+    assert [item.why for item in plan.rejected] == ["entropy 1 is 50% of the start's"]
+
+
+# What the cause overrules
+
+
+@pytest.mark.parametrize(
+    ("name", "confidence", "onset", "why"),
+    [
+        pytest.param(
+            tree.WRONG_REFERENCE, "probable", 300, "the fault was there from the first step",
+            id="a wrong reference, whenever it showed",
+        ),
+        pytest.param(
+            "log-probabilities that disagree", "probable", 300, "from the first step",
+            id="log-probabilities that disagreed before the first update",
+        ),
+        pytest.param(
+            tree.CUT_OFF, "probable", 1, "from the first step", id="a limit that was too short"
+        ),
+        pytest.param(
+            tree.NO_SIGNAL, "confirmed", 1, "nothing is lost: restart after the fix",
+            id="no signal",
+        ),
+        pytest.param(
+            tree.NO_UPDATE, "confirmed", 1, "nothing is lost: restart after the fix",
+            id="no update",
+        ),
+    ],
+)  # fmt: skip
+def test_a_fault_from_the_start_taints_every_checkpoint(
+    name: str, confidence: Confidence, onset: int, why: str
+) -> None:
+    plan = planned(onset, 0, 100, 200, causes=because(name, confidence))
+    assert plan.checkpoint is None
+    assert why in plan.reason
+    assert {item.why for item in plan.rejected} == {"has the fault that was there from the start"}
+
+
+def test_a_limit_that_became_too_short_leaves_the_checkpoints_before() -> None:
+    plan = planned(300, 100, 200, causes=because(tree.CUT_OFF))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+
+
+@pytest.mark.parametrize(("offset", "first"), [(0, 201), (1, 201)])
+def test_a_resume_fault_goes_back_to_the_last_checkpoint_before_the_resume(
+    offset: int, first: int
+) -> None:
+    run = run_of(
+        steps=list(range(1, 401)),
+        loss_total=[1.0] * 400,
+        checkpoints=saved(100, 200, 300),
+        log_offset=offset,
+    )
+    run = replace(run, seams=(Seam(250, first, Location("log.jsonl")),))
+    causes = because(rollback.RECAPTURED)
+    plan = suggest(run, "degraded", causes, (), Onset(first, first, first + 20))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+    assert f"came with the resume at step {first}: the last checkpoint before it" in plan.reason
+
+
+def exploding(*spikes: int) -> Run:
+    """Return a run whose loss is NaN from step 380 on, with spikes of the gradient norm."""
+    norms = [1.0 + 0.05 * (step % 3) for step in range(1, 381)]
+    for step in spikes:
+        norms[step - 1] = 30.0
+    return run_of(
+        steps=list(range(1, 401)),
+        loss_total=[1.0] * 379 + [float("nan")] * 21,
+        grad_norm=[*norms, *[None] * 20],
+        checkpoints=saved(*range(20, 400, 20)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spikes", "chosen", "said"),
+    [
+        pytest.param((), 360, "before the first number that is not", id="no anomaly before it"),
+        pytest.param((375,), 360, "first anomaly (grad_norm at step 375)", id="one just before"),
+        pytest.param((341, 350, 358, 365, 372), 340, "at step 341", id="a series of them"),
+        pytest.param((100, 375), 360, "at step 375", id="one that had passed long before"),
+    ],
+)
+def test_non_finite_values_go_back_to_before_the_first_anomaly(
+    spikes: tuple[int, ...], chosen: int, said: str
+) -> None:
+    plan = suggest(
+        exploding(*spikes), "collapsed", because(rollback.NON_FINITE), (), Onset(380, 380, 380)
+    )
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == chosen
+    assert said in plan.reason
+
+
+def scored_out(scores: Mapping[int, float], name: str = "heldout_score") -> Run:
+    columns: dict[str, Any] = {name: [scores.get(step) for step in range(1, 601)]}
+    columns["reward_raw_mean"] = [step / 100 for step in range(1, 601)]
+    return run_of(checkpoints=saved(100, 200, 300, 400), **columns)
+
+
+def test_over_optimisation_goes_back_to_the_best_held_out_score() -> None:
+    run = scored_out({100: 0.4, 200: 0.7, 300: 0.6, 400: 0.5, 500: 0.1})
+    plan = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), Onset(450, 450, 450))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200, "the training reward is highest at 400"
+    assert "is overruled by the cause" in plan.reason
+    assert "never at the highest training reward" in plan.reason
+
+
+def test_the_best_held_out_score_after_the_onset_does_not_count() -> None:
+    run = scored_out({100: 0.4, 200: 0.7, 400: 0.9})
+    plan = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), Onset(350, 350, 350))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 300, "300 has the score of 200, and is later"
+
+
+def test_pairs_learnt_by_heart_go_back_to_the_best_evaluation() -> None:
+    run = scored_out({100: 0.6, 200: 0.5, 300: 0.55, 400: 0.9}, "eval_loss_total")
+    plan = suggest(run, "degraded", because(rollback.OVERFITTING), (), Onset(450, 450, 450))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+
+
+def test_over_optimisation_without_a_held_out_score_takes_the_last_sound_one() -> None:
+    run = run_of(checkpoints=saved(100, 400), reward_raw_mean=[1.0] * 600)
+    plan = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), Onset(450, 450, 450))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 400
+
+
+def test_an_entropy_collapse_goes_back_to_before_the_entropy_halved() -> None:
+    entropy = [2.0 - 0.004 * max(step - 150, 0) for step in range(1, 501)]
+    run = run_of(entropy=entropy, checkpoints=saved(100, 200, 300, 420))
+    late = Onset(450, 450, 450)
+    plan = suggest(run, "collapsed", because(rollback.ENTROPY_COLLAPSE), (), late)
+    assert plan.checkpoint is not None
+    assert "before the entropy halved at step 401" in plan.reason
+    why = {item.checkpoint: item.why for item in plan.rejected}
+    assert why["checkpoint-420"] == "not before the onset at 401 (log row 420)"
+    assert plan.checkpoint.step == 200, "at 300 it is at 70 % of the start's"
+
+
+@pytest.mark.parametrize("name", tree.MEASUREMENT)
+def test_a_fault_of_the_measurement_undoes_nothing(name: str) -> None:
+    plan = planned(500, 100, 400, causes=because(name))
+    assert (plan.checkpoint, plan.needed, plan.changes) == (None, False, ())
+
+
+# What to change
+
+
+def test_every_cause_that_is_named_exists() -> None:
+    named = {*CHANGES, *rollback.FROM_THE_START, *rollback.OF_THE_SETUP, rollback.RECAPTURED}
+    assert named <= {end.cause for end in ends(tree.TREE)}
+    assert {kind for kinds in CHANGES.values() for kind in (*kinds.asked, *kinds.allowed)} <= {
+        *KINDS
+    }
+
+
+def ends(nodes: Iterable[object]) -> Iterator[tree.Ends]:
+    for node in nodes:
+        if isinstance(node, tree.Ends):
+            yield node
+        elif isinstance(node, tree.Ask):
+            yield from ends((node.yes, node.no, node.unknown))
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "logged", "changes"),
+    [
+        pytest.param(
+            tree.OVER_OPTIMISATION,
+            {"learning_rate": 1e-6, "kl_coef": 0.05},
+            {"kl_ref_response": [0.0, 7.0, 7.0]},
+            {"reward_model": "renewed", "kl_coef": 0.0824, "learning_rate": 1e-7},
+            id="beta x exp(0.1 x (7 - 2))",
+        ),
+        pytest.param(
+            "repetition collapse",
+            {"kl_coef": 0.05},
+            {"kl_ref_token": [0.0, 0.07, 0.07], "response_length_mean": [100.0] * 3},
+            {"kl_coef": 0.0824, "learning_rate": None},
+            id="a KL a token times the length",
+        ),
+        pytest.param(
+            "repetition collapse",
+            {"kl_coef": 0.05},
+            {"kl_ref_response": [0.0, 900.0, 900.0]},
+            {"kl_coef": 0.136, "learning_rate": None},
+            id="an exponent of at most 1",
+        ),
+        pytest.param(
+            "repetition collapse",
+            {"kl_coef": 0.05},
+            {"kl_unknown": [0.0, 900.0, 900.0]},
+            {"kl_coef": 0.1, "learning_rate": None},
+            id="twice where no unit is known",
+        ),
+        pytest.param(
+            "unstable updates",
+            {"learning_rate": 1e-6, "clip_range": 0.4},
+            {},
+            {"learning_rate": 1e-7, "clip_range": 0.2},
+            id="a clip range that is wide",
+        ),
+        pytest.param(
+            "unstable updates",
+            {"learning_rate": 1e-6, "clip_range": 0.2},
+            {},
+            {"learning_rate": 1e-7, "clip_range": 0.1},
+            id="the usual clip range",
+        ),
+        pytest.param(
+            rollback.ENTROPY_COLLAPSE,
+            {"learning_rate": 1e-6, "clip_range": 0.2},
+            {"entropy": [2.0, 2.0, 0.1]},
+            {"clip_range_high": 0.28},
+            id="more room for unlikely tokens",
+        ),
+        pytest.param(
+            "entropy explosion",
+            {"entropy_coef": 0.001, "clip_range_high": 0.28},
+            {"entropy": [2.0, 2.0, 9.0]},
+            {"entropy_coef": 0.0, "clip_range_high": 0.2},
+            id="less of what feeds it",
+        ),
+        pytest.param(
+            rollback.NON_FINITE,
+            {"learning_rate": 1e-6, "dtype": "float16"},
+            {},
+            {"dtype": "bfloat16", "learning_rate": 1e-7},
+            id="half precision",
+        ),
+        pytest.param(
+            tree.CUT_OFF,
+            {"learning_rate": 1e-6, "max_response_length": 256},
+            {},
+            {"max_response_length": 512},
+            id="a longer limit and nothing else",
+        ),
+        pytest.param(tree.WRONG_REFERENCE, {"learning_rate": 1e-6}, {}, {}, id="no number helps"),
+        pytest.param(
+            "rollout and trainer disagree", {"learning_rate": 1e-6}, {}, {}, id="nor against this"
+        ),
+    ],
+)
+def test_changes_fit_the_cause(
+    name: str,
+    config: dict[str, float | str],
+    logged: dict[str, Any],
+    changes: dict[str, float | str | None],
+) -> None:
+    plan = planned(500, 400, causes=because(name), config=config, **logged)
+    assert {item.parameter: item.suggested for item in plan.changes} == changes
+    assert all(item.why for item in plan.changes)
+
+
+@pytest.mark.parametrize(("verdict", "suggested"), [("collapsed", 1e-6), ("degraded", 5e-6)])
+def test_a_degraded_run_is_slowed_less(verdict: Verdict, suggested: float) -> None:
+    plan = planned(500, 400, config={"learning_rate": 1e-5}, verdict=verdict)
+    assert [item.suggested for item in plan.changes] == [suggested]
+
+
+def test_the_row_s_change_gives_way_to_the_cause() -> None:
+    plan = planned(2000, 900, causes=because(rollback.ENTROPY_COLLAPSE), config={"kl_coef": 0.1})
+    assert plan.table is not None
+    assert plan.table.change == "raise the KL penalty"
+    assert [item.parameter for item in plan.changes] == ["clip_range_high"]
+
+
+# The table alone, and another table
+
+
+def test_the_table_alone_asks_no_evidence() -> None:
+    run = run_of(loss_total=[1.0] * 50, checkpoints=saved(10, 20, 30, broken=(20,)))
+    assert by_table_alone(run, 25).checkpoint is None
+    stable = (TableRow("any", None, "last stable point", "renew the reward model"),)
+    plan = by_table_alone(run, 25, stable)
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 20, "incomplete, and nobody looked"
+    assert [item.parameter for item in plan.changes] == ["reward_model"]
+    assert plan.unchecked == ("everything",)
+
+
+def test_the_table_alone_needs_a_step() -> None:
+    plan = by_table_alone(run_of(loss_total=[1.0]), None)
+    assert (plan.needed, plan.reason) == (False, "no crash step: state one with --crash-step")
+
+
+def test_another_table_gives_other_rows() -> None:
+    rows = (TableRow("< 11", 10, "last stable point", "x"), TableRow("> 10", None, "initial", "y"))
+    run = run_of(loss_total=[1.0] * 50, checkpoints=saved(4))
+    low, high = (
+        suggest(run, "collapsed", DRIFT, (), Onset(step, step, step), table=rows)
+        for step in (10, 11)
+    )
+    assert low.table is not None
+    assert high.table is not None
+    assert (low.table.checkpoint, low.overruled) == ("checkpoint-4", False)
+    assert (high.table.checkpoint, high.overruled) == (INITIAL, True)

@@ -85,8 +85,8 @@ def change(item: Change) -> str:
     """Return a change as "parameter current -> suggested"."""
     if item.suggested is None:
         return item.parameter
-    current = "?" if item.current is None else _value(item.current)
-    return f"{item.parameter} {current} -> {_value(item.suggested)}"
+    current = "" if item.current is None else f" {_value(item.current)}"
+    return f"{item.parameter}{current} -> {_value(item.suggested)}"
 
 
 def _value(value: float | str) -> str:

@@ -191,6 +191,7 @@ def rollback(plan: RollbackPlan) -> Document:
         "reason": plan.reason,
         "changes": [asdict(item) for item in plan.changes],
         "rejected": [asdict(item) for item in plan.rejected],
+        "unchecked": list(plan.unchecked),
     }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from rlhfdoctor.model import Diagnosis, Evidence
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._lines import change, five_lines, rivals, shown
+from rlhfdoctor.reports._lines import five_lines, rivals, shown
+from rlhfdoctor.reports._rollback import destination, plan_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
     TextTable,
@@ -195,13 +196,9 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
     if plan.needed:
         yield "## Rollback"
         yield ""
-        yield f"- {plain(plan.checkpoint.name if plan.checkpoint else 'initial model')}: " + plain(
-            plan.reason
-        )
-        for item in plan.changes:
-            yield f"- {plain(change(item))} ({plain(item.why)})"
-        for rejected in plan.rejected:
-            yield f"- not {plain(rejected.checkpoint)}: {plain(rejected.why)}"
+        yield f"- {plain(destination(plan))}: {plain(plan.reason)}"
+        for line in plan_lines(plan):
+            yield f"- {plain(line)}"
         yield ""
     if diagnosis.skipped:
         yield "## Not looked at"

@@ -13,7 +13,8 @@ from rich.tree import Tree
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._lines import change, five_lines, rivals, shown
+from rlhfdoctor.reports._lines import five_lines, rivals, shown
+from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
     TextTable,
@@ -108,40 +109,25 @@ def rollback_lines(
     *,
     suggest: bool,
     name: str | None = None,
+    width: int = 0,
 ) -> Iterator[Line]:
     """Yield the suggestion, then its reasons or the ladder of checkpoints, under a run's name."""
     if name is not None:
         yield 0, Text(shown(name), "bold underline")
-    chosen = plan.checkpoint.name if plan.checkpoint else "initial model"
-    yield 0, Text(shown(chosen if plan.needed or plan.checkpoint else "no rollback"), "bold")
+    yield 0, Text(shown(destination(plan)), "bold")
     yield 0, Text(shown(plan.reason))
     if suggest:
         yield from _plan(plan)
         return
     yield 0, Text("")
-    for rung in rungs:
-        mark = "->" if rung["chosen"] else "  "
-        told = [
-            f"{name} {rung[key]:.4g}"
-            for name, key in (
-                ("KL/token", "kl_ref_token"),
-                ("KL/response", "kl_ref_response"),
-                ("entropy", "entropy"),
-                ("length", "response_length_mean"),
-                ("reward", "reward_raw_mean"),
-                ("perplexity", "perplexity_samples"),
-                ("recomputed KL/token", "kl_recomputed"),
-                ("recomputed perplexity", "perplexity_recomputed"),
-            )
-            if isinstance(rung[key], float)
-        ]
-        why = f"  ({rung['why_not']})" if rung["why_not"] else ""
-        line = Text(shown(f"{mark} {rung['checkpoint']}  {', '.join(told)}{why}"))
-        if rung["chosen"]:
-            line.stylize("bold green")
-        yield 0, line
-    if not rungs:
+    table = ladder_table(rungs)
+    if table is None:
         yield 0, Text("no checkpoints were found")
+        return
+    yield from table_lines(table, width)
+    yield 0, Text("")
+    for line in rung_lines(rungs):
+        yield 2, Text(shown(line), style="dim")
 
 
 def explain_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -176,6 +162,8 @@ def profile_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     yield 0, Text(shown(of_run), style="bold").append_text(title).append(shown(chosen))
     if document["require"] is not None:
         yield 0, Text(f"required: {', '.join(document['require']) or 'nothing'}")
+    for row in document["rollback"] or ():
+        yield 2, Text(shown(f"rollback {row['name']}: {row['checkpoint']}, {row['change']}"))
     for item in document["limits"]:
         own = item["origin"] == "rule default"
         line = Text(f"{item['code']}.{item['limit']} = {item['value']:g}  ({item['meaning']})  ")
@@ -407,24 +395,8 @@ def _where(item: Evidence) -> str:
 
 
 def _plan(plan: RollbackPlan) -> Iterator[Line]:
-    if plan.table:
-        overruled = " (overruled)" if plan.overruled else ""
-        yield (
-            0,
-            Text(
-                shown(
-                    f'table row "{plan.table.row}": {plan.table.checkpoint}, '
-                    f"{plan.table.change}{overruled}"
-                )
-            ),
-        )
-    for item in plan.changes:
-        yield 0, Text(shown(f"{change(item)}  ({item.why})"))
-    reasons: dict[str, list[str]] = {}
-    for rejected in plan.rejected:
-        reasons.setdefault(rejected.why.partition(" (")[0], []).append(rejected.checkpoint)
-    for why, names in reasons.items():
-        yield 0, Text(shown(f"{why}: {', '.join(names)}"), style="dim")
+    for line in plan_lines(plan):
+        yield 0, Text(shown(line))
 
 
 def _not_looked(diagnosis: Diagnosis) -> Iterator[Line]:

@@ -13,6 +13,7 @@ from rlhfdoctor.model import Run
 from rlhfdoctor.scorers.kernel import Marginal
 from rlhfdoctor.scorers.sequences import SampleSet, Scored
 from rlhfdoctor.scores import SCORES
+from rlhfdoctor.series import ratio_interval
 
 
 class Sums:
@@ -83,21 +84,13 @@ class Sums:
     def interval(self, name: str) -> tuple[float, float] | None:
         """Return the 95 % interval of the mean a token; samples of one prompt count as one.
 
-        The linearised ratio estimator over clusters; None with fewer than two of them.
+        None with fewer than two of them.
         """
-        clusters: dict[object, int] = {}
-        at = torch.tensor(
-            [clusters.setdefault(item.cluster, len(clusters)) for item in self.sequences]
+        return ratio_interval(
+            self.by_sequence[name].tolist(),
+            self.tokens.tolist(),
+            [item.cluster for item in self.sequences],
         )
-        count = len(clusters)
-        if count < 2:
-            return None
-        mean = self.mean(name)
-        rest = torch.zeros(count, dtype=torch.float64)
-        rest.index_add_(0, at, self.by_sequence[name] - mean * self.tokens)
-        variance = float(rest.square().sum()) * count / (count - 1) / float(self.tokens.sum()) ** 2
-        half = 1.96 * math.sqrt(variance)
-        return mean - half, mean + half
 
 
 def _bins(longest: int) -> list[tuple[int, int]]:
@@ -116,7 +109,7 @@ def row(item: SampleSet, sums: Sums, floor: float) -> dict[str, Any]:
     sequence, are what ``paired`` needs beside.
     """
     count = len(item.sequences)
-    interval = sums.interval("kl")
+    interval, spread, likely = (sums.interval(name) for name in ("kl", "entropy", "policy"))
     kl = sums.mean("kl")
     return {
         "samples_file": item.source,
@@ -133,7 +126,11 @@ def row(item: SampleSet, sums: Sums, floor: float) -> dict[str, Any]:
         "kl_k3_token": sums.mean("k3"),
         "kl_k1_response": sums.a_response("k1"),
         "entropy_token": sums.mean("entropy"),
+        "entropy_low": None if spread is None else spread[0],
+        "entropy_high": None if spread is None else spread[1],
         "perplexity_policy": _perplexity(sums.mean("policy")),
+        "perplexity_low": None if likely is None else _perplexity(likely[1]),
+        "perplexity_high": None if likely is None else _perplexity(likely[0]),
         "perplexity_reference": _perplexity(sums.mean("reference")),
         "logprob_response_policy": sums.a_response("policy"),
         "logprob_response_reference": sums.a_response("reference"),

@@ -1,0 +1,412 @@
+"""The ladder of checkpoints: what each is like beside the start, and within which bounds.
+
+A rung is rejected only where the whole 95 % interval of an estimate lies outside a bound. What
+nobody measured is told, and never counts as passed.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from rlhfdoctor import scores
+from rlhfdoctor.measures import Batch, Track, batches, best, ladders, track
+from rlhfdoctor.model import Checkpoint, Onset, Run
+from rlhfdoctor.rules._heldout import held_out, name_of, rewarding
+from rlhfdoctor.rules._kl import KLS
+from rlhfdoctor.series import MEDIAN_ERROR, NORMAL_95, noise, ratio_interval, start_level
+
+AROUND = 2
+"""Logged rows on each side of a checkpoint's own whose median is its level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a checkpoint may be like, as a share of what the run was like at its start.
+
+    The shares of perplexity and entropy are practitioners'; on runs that collapsed the checkpoints
+    before and after the onset lie far on both sides of them. Those of the length and of finished
+    answers are wide, because a sound run may learn to answer longer. [H]
+    """
+
+    perplexity: tuple[float, float] = (0.6, 1.6)
+    entropy: tuple[float, float] = (0.75, 1.25)
+    length: tuple[float, float] = (0.5, 2.0)
+    finished: tuple[float, float] = (0.5, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One quantity at a checkpoint, beside what it is held against.
+
+    value, low, high: the estimate and its 95 % interval, None where nothing tells how sure it is.
+    base: the same at the start of the run; of the KL, at the onset. source: what it was read from.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    base: float | None
+    unit: str
+    source: str
+
+    def outside(self, least: float, most: float) -> bool:
+        """Say whether the whole interval lies outside these shares of the base."""
+        if self.base is None or self.base <= 0.0 or self.low is None or self.high is None:
+            return False
+        return self.high < least * self.base or self.low > most * self.base
+
+    @property
+    def sure(self) -> bool:
+        """Whether there is an interval, and something to hold it against."""
+        return self.base is not None and self.base > 0.0 and self.low is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One checkpoint on the ladder.
+
+    readings: by name, those that could be made. outside: bounds that it breaks, in words. unknown:
+    what could not be looked at, in words.
+    """
+
+    checkpoint: Checkpoint
+    readings: Mapping[str, Reading]
+    outside: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def rungs(run: Run, onset: Onset | None, bounds: Bounds | None = None) -> tuple[Rung, ...]:
+    """Return one rung a checkpoint of the policy, steps ascending.
+
+    onset: the rows from its low end on belong to the collapse; they are no part of the level of a
+    checkpoint before it. Without one nothing is held against the KL.
+    """
+    bounds = bounds or Bounds()
+    return tuple(_rung(run, checkpoint, onset, bounds) for checkpoint in run.policies)
+
+
+def _rung(run: Run, checkpoint: Checkpoint, onset: Onset | None, bounds: Bounds) -> Rung:
+    readings: dict[str, Reading] = {}
+    unknown: list[str] = []
+    outside: list[str] = []
+    until = None if onset is None else onset.low
+    for name, read in QUANTITIES.items():
+        found = read(run, checkpoint, until)
+        if found is None:
+            unknown.append(f"{name}: not measured")
+            continue
+        readings[name] = found
+        if not found.sure:
+            unknown.append(f"{name}: {found.value:.4g}, nothing tells how sure that is")
+    for name, found in readings.items():
+        least, most = getattr(bounds, name)
+        if found.outside(least, most) and not _long_but_finished(name, readings, bounds):
+            share = found.value / (found.base or math.nan)
+            outside.append(f"{name} {found.value:.4g} is {share:.0%} of the start's")
+    distance = _distance(run, checkpoint, onset)
+    if distance is None:
+        unknown.append("KL: not measured")
+    else:
+        readings["kl"] = distance
+        if onset is not None and not distance.sure:
+            unknown.append(f"KL: {distance.value:.4g} {distance.unit}, none at the onset")
+        elif distance.outside(0.0, 1.0):
+            outside.append(
+                f"KL {distance.value:.4g} {distance.unit} is above the onset's {distance.base:.4g}"
+            )
+    score = _held_out(run, checkpoint)
+    if score is not None:
+        readings["held_out"] = score
+    return Rung(checkpoint, readings, tuple(outside), tuple(unknown))
+
+
+def _long_but_finished(name: str, readings: Mapping[str, Reading], bounds: Bounds) -> bool:
+    """Say whether answers are longer than at the start and end by themselves as they did there."""
+    length, finished = readings.get("length"), readings.get("finished")
+    if name != "length" or length is None or finished is None or not finished.sure:
+        return False
+    grew = length.base is not None and length.value > length.base
+    return grew and not finished.outside(*bounds.finished)
+
+
+# How each quantity is read: recomputed first, then from samples, then from the log
+
+
+def _perplexity(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | None:
+    found = _recomputed(run, checkpoint, "perplexity_policy", "perplexity", "perplexity")
+    if found is not None and found.sure:
+        return found
+    return _sampled(run, checkpoint, _batch_perplexity, "perplexity") or found
+
+
+def _entropy(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | None:
+    unit = "nats/token"
+    found = _recomputed(run, checkpoint, "entropy_token", "entropy", unit)
+    if found is not None and found.sure:
+        return found
+    return _logged(run, checkpoint, until, ("entropy",)) or found
+
+
+def _length(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | None:
+    return _logged(run, checkpoint, until, ("response_length_mean",)) or _sampled(
+        run, checkpoint, _batch_length, ""
+    )
+
+
+def _finished(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | None:
+    found = _logged(run, checkpoint, until, ("eos_rate", "num_terminated", "num_eos_tokens"))
+    if found is not None:
+        return found
+    cut = _logged(run, checkpoint, until, ("truncation_rate",))
+    if cut is None or cut.base is None:
+        return _sampled(run, checkpoint, _batch_finished, "fraction")
+    low, high = cut.low, cut.high
+    return Reading(
+        1 - cut.value,
+        None if high is None else 1 - high,
+        None if low is None else 1 - low,
+        1 - cut.base,
+        "fraction",
+        cut.source,
+    )
+
+
+Read = Callable[[Run, Checkpoint, int | None], Reading | None]
+
+QUANTITIES: Mapping[str, Read] = {
+    "perplexity": _perplexity,
+    "entropy": _entropy,
+    "length": _length,
+    "finished": _finished,
+}
+"""Quantities with a bound of the same name in ``Bounds``."""
+
+
+def _recomputed(
+    run: Run, checkpoint: Checkpoint, name: str, stem: str, unit: str
+) -> Reading | None:
+    """Return a recomputed quantity beside the reference's own on the responses of step 0."""
+    row = recomputed_row(run, checkpoint)
+    if row is None or not math.isfinite(row[name]):
+        return None
+    start = scores.starts(run, row["reference"], row["samples_file"])
+    base = None if start is None or not row["on_policy"] else float(start[name])
+    low, high = row[f"{stem}_low"], row[f"{stem}_high"]
+    return Reading(float(row[name]), low, high, base, unit, f"recomputed on {row['samples_file']}")
+
+
+def recomputed_row(run: Run, checkpoint: Checkpoint) -> scores.Score | None:
+    """Return what was recomputed of a checkpoint, on its own responses where there are some."""
+    reference = scores.principal(run)
+    found = [
+        row
+        for row in scores.rows(run)
+        if row["checkpoint"] == checkpoint.name
+        and row["part"] == "response"
+        and reference is not None
+        and row["reference"] == reference.name
+    ]
+    return max(found, key=lambda row: (row["on_policy"], row["samples"] or 0), default=None)
+
+
+def sampled_perplexity(run: Run, checkpoint: Checkpoint) -> float | None:
+    """Return the perplexity of the samples of a checkpoint's step, by their own numbers."""
+    found = _sampled(run, checkpoint, _batch_perplexity, "perplexity")
+    return found.value if found else None
+
+
+def level_at(run: Run, metric: str, step: int) -> float | None:
+    """Return the level of a logged metric about a step; None where none was measured."""
+    if best(run, (metric,)) is None or track(run, metric).placeholder:
+        return None
+    found = _level(track(run, metric), step, None)
+    return found[0] if found else None
+
+
+Estimate = tuple[float, tuple[float, float] | None]
+"""A value and its interval."""
+
+
+def _sampled(
+    run: Run,
+    checkpoint: Checkpoint,
+    estimate: Callable[[Batch], Estimate | None],
+    unit: str,
+) -> Reading | None:
+    """Return a quantity of the samples of a checkpoint's step, beside the first of their file.
+
+    Of several files the one with the most responses at that step.
+    """
+    known: list[tuple[int, Reading]] = []
+    for ladder in ladders(run, 1):
+        first = ladder[0]
+        for batch in ladder[1:]:
+            found, start = estimate(batch), estimate(first)
+            if batch.step == checkpoint.step and found is not None:
+                low, high = found[1] or (None, None)
+                base = start[0] if start else None
+                told = unit or batch.unit
+                reading = Reading(found[0], low, high, base, told, batch.source)
+                known.append((len(batch.items), reading))
+    if known:
+        return max(known, key=lambda item: item[0])[1]
+    return _alone(run, checkpoint, estimate, unit)
+
+
+def _alone(
+    run: Run, checkpoint: Checkpoint, estimate: Callable[[Batch], Estimate | None], unit: str
+) -> Reading | None:
+    """Return a quantity of samples with none from before to hold it against."""
+    there = [batch for batch in batches(run) if batch.step == checkpoint.step]
+    for batch in sorted(there, key=lambda batch: -len(batch.items)):
+        found = estimate(batch)
+        if found is not None:
+            return Reading(found[0], None, None, None, unit or batch.unit, batch.source)
+    return None
+
+
+def _batch_perplexity(batch: Batch) -> Estimate | None:
+    value = batch.perplexity
+    if value is None:
+        return None
+    known = [(item.nll, item.scored, _cluster(item.prompt, item.line)) for item in batch.items]
+    told = [(nll, count, cluster) for nll, count, cluster in known if nll is not None]
+    interval = ratio_interval(
+        [nll for nll, _, _ in told],
+        [count for _, count, _ in told],
+        [cluster for _, _, cluster in told],
+    )
+    return value, None if interval is None else (_exp(interval[0]), _exp(interval[1]))
+
+
+def _batch_length(batch: Batch) -> Estimate | None:
+    return _mean(batch, [float(item.length) for item in batch.items])
+
+
+def _batch_finished(batch: Batch) -> Estimate | None:
+    told = [
+        item.ended
+        if item.ended is not None
+        else None
+        if item.truncated is None
+        else not item.truncated
+        for item in batch.items
+    ]
+    known = [float(value) for value in told if value is not None]
+    return _mean(batch, known) if len(known) == len(batch.items) else None
+
+
+def _mean(batch: Batch, values: Sequence[float]) -> Estimate:
+    clusters = [_cluster(item.prompt, item.line) for item in batch.items]
+    interval = ratio_interval(values, [1.0] * len(values), clusters)
+    return math.fsum(values) / len(values), interval
+
+
+def _cluster(prompt: str | None, line: int) -> object:
+    """Return what responses of one prompt have in common; without prompts each is alone."""
+    return line if prompt is None else prompt
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _logged(
+    run: Run, checkpoint: Checkpoint, until: int | None, metrics: Sequence[str]
+) -> Reading | None:
+    """Return the level of a logged quantity about a checkpoint's row, beside the first rows'."""
+    name = best(run, metrics)
+    if name is None:
+        return None
+    found = track(run, name)
+    if found.placeholder:
+        return None
+    at = _level(found, checkpoint.step + run.log_offset, until)
+    if at is None:
+        return None
+    value, half = at
+    low, high = (None, None) if half is None else (value - half, value + half)
+    base = start_level(found.values)
+    return Reading(value, low, high, base, found.column.unit, _source(found))
+
+
+def _source(found: Track) -> str:
+    where = found.column.sources[-1]
+    return f"{where.file} {where.key}" if where.key else where.file
+
+
+def _level(found: Track, at: int, until: int | None) -> tuple[float, float | None] | None:
+    """Return the median of the rows about a step, and half of its 95 % interval.
+
+    Rows from ``until`` on are left out, unless the step itself lies there.
+    """
+    count = len(found)
+    if until is not None and at < until:
+        count = bisect_right(found.steps, until - 1)
+    place = bisect_right(found.steps, at, hi=count) - 1
+    if place < 0:
+        return None
+    window = found.values[max(place - AROUND, 0) : min(place + AROUND + 1, count)]
+    scatter = noise(found.values[:count])
+    half = NORMAL_95 * MEDIAN_ERROR * scatter / math.sqrt(len(window)) if count > 2 else None
+    return median(window), half
+
+
+def _distance(run: Run, checkpoint: Checkpoint, onset: Onset | None) -> Reading | None:
+    """Return the KL at a checkpoint beside that at the onset, of one column and one unit.
+
+    A logged KL may be of any unit, for it is compared with itself alone. Without one the
+    recomputed KL is shown; what it was at the onset nobody knows.
+    """
+    name = best(run, KLS)
+    if name is not None and not track(run, name).placeholder:
+        found = track(run, name)
+        until = None if onset is None else onset.low
+        at = _level(found, checkpoint.step + run.log_offset, until)
+        then = None if onset is None else _level(found, onset.step, None)
+        if at is not None:
+            value, half = at
+            low, high = (None, None) if half is None else (value - half, value + half)
+            base = None if then is None else then[0]
+            return Reading(value, low, high, base, found.column.unit, _source(found))
+    row = recomputed_row(run, checkpoint)
+    if row is None or not math.isfinite(row["kl_ref_token_exact"]):
+        return None
+    low, high = row["interval_low"], row["interval_high"]
+    value = float(row["kl_ref_token_exact"])
+    source = f"recomputed on {row['samples_file']}"
+    return Reading(value, low, high, None, "nats/token", source)
+
+
+def _held_out(run: Run, checkpoint: Checkpoint) -> Reading | None:
+    """Return the last held-out score up to a checkpoint; of several the one with most values."""
+    found = best_held_out(run)
+    if found is None:
+        return None
+    place = bisect_right(found.steps, checkpoint.step + run.log_offset) - 1
+    if place < 0:
+        return None
+    value = found.values[place]
+    return Reading(value, None, None, found.values[0], found.column.unit, _source(found))
+
+
+def best_held_out(run: Run) -> Track | None:
+    """Return the held-out score that was logged most often, or the loss on held-out pairs."""
+    tracks = held_out(run)
+    scored = [found for found in rewarding(tracks) if not found.placeholder]
+    losses = [found for found in tracks if name_of(found.metric) == "loss_total"]
+    return max(scored or losses, key=len, default=None)
+
+
+def better(found: Track) -> Callable[[float], float]:
+    """Return a key by which the best value of a held-out quantity is the largest."""
+    return (
+        (lambda value: -value) if name_of(found.metric) == "loss_total" else (lambda value: value)
+    )
