@@ -449,7 +449,7 @@ class RollbackPlan:
     """Where to go back to. ``checkpoint`` is None where only the initial model is left.
 
     perplexity: of the responses drawn from the checkpoint. unchecked: what nobody looked at of it,
-    in words.
+    in words. resume: how to go on from there, where that is known of the framework.
     """
 
     checkpoint: Checkpoint | None
@@ -461,6 +461,19 @@ class RollbackPlan:
     needed: bool = True
     perplexity: float | None = None
     unchecked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """How to go on from a checkpoint with a plan's changes: printed to be copied, never run.
+
+    text: a command, or the lines of a script or a configuration that change. caveats: what that
+    framework does on a resume that this run would trip over, a sentence each.
+    """
+
+    kind: Literal["shell", "python", "yaml"]
+    text: str
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

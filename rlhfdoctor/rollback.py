@@ -32,6 +32,7 @@ from rlhfdoctor.model import (
     TableRow,
     Verdict,
 )
+from rlhfdoctor.resume import resume
 from rlhfdoctor.series import MAD_TO_SIGMA, stretches
 
 INITIAL = "initial model"
@@ -125,6 +126,7 @@ def suggest(
     overruled = (chosen.name if chosen else INITIAL) != answer.checkpoint
     nothing = _no_checkpoint(run, within and not unsound)
     perplexity = best.readings.get("perplexity") if best else None
+    changes = tuple(_changes(run, row, cause, verdict, onset))
     return RollbackPlan(
         checkpoint=chosen,
         table=answer,
@@ -132,10 +134,11 @@ def suggest(
         reason="; ".join(
             _reasons(run, row, answer, best, overruled, by_table, way, passed, nothing)
         ),
-        changes=tuple(_changes(run, row, cause, verdict, onset)),
+        changes=changes,
         rejected=tuple(_in_order(run, rejected)),
         perplexity=perplexity.value if perplexity else None,
         unchecked=_unchecked(best, health),
+        resume=resume(run, chosen, changes),
     )
 
 
@@ -373,6 +376,7 @@ def _nothing_to_undo(run: Run, causes: Sequence[Cause], vet: Vet | None) -> Roll
                 rejected=tuple(rejected),
                 needed=False,
                 unchecked=_unchecked(best, health),
+                resume=resume(run, best.checkpoint, ()),
             )
     reason = "no fault with an onset was found"
     if causes and causes[0].name in tree.MEASUREMENT:

@@ -192,6 +192,7 @@ def rollback(plan: RollbackPlan) -> Document:
         "changes": [asdict(item) for item in plan.changes],
         "rejected": [asdict(item) for item in plan.rejected],
         "unchecked": list(plan.unchecked),
+        "resume": asdict(plan.resume) if plan.resume else None,
     }
 
 

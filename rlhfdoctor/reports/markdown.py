@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlhfdoctor.model import Diagnosis, Evidence
+from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
 from rlhfdoctor.reports._rollback import destination, plan_lines
@@ -200,6 +200,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
         for line in plan_lines(plan):
             yield f"- {plain(line)}"
         yield ""
+        yield from resume_markdown(plan)
     if diagnosis.skipped:
         yield "## Not looked at"
         yield ""
@@ -208,6 +209,19 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"- {skip.code}: {plain(', '.join(skip.missing))}{command}"
         yield ""
     yield from _notes([{"where": note.where, "text": note.text} for note in diagnosis.notes])
+
+
+def resume_markdown(plan: RollbackPlan) -> Iterator[str]:
+    """Yield how to go on: the lines to copy, and what would go wrong otherwise."""
+    if plan.resume is None:
+        return
+    yield "To go on (printed to be copied, nothing was run):"
+    yield ""
+    yield from (f"    {shown(line)}" for line in plan.resume.text.splitlines())
+    yield ""
+    for caveat in plan.resume.caveats:
+        yield f"- {plain(caveat)}"
+    yield ""
 
 
 def _where(item: Evidence) -> str:

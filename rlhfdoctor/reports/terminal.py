@@ -118,6 +118,7 @@ def rollback_lines(
     yield 0, Text(shown(plan.reason))
     if suggest:
         yield from _plan(plan)
+        yield from _resume(plan)
         return
     yield 0, Text("")
     table = ladder_table(rungs)
@@ -397,6 +398,17 @@ def _where(item: Evidence) -> str:
 def _plan(plan: RollbackPlan) -> Iterator[Line]:
     for line in plan_lines(plan):
         yield 0, Text(shown(line))
+
+
+def _resume(plan: RollbackPlan) -> Iterator[Line]:
+    if plan.resume is None:
+        return
+    yield 0, Text("")
+    yield 0, Text(f"To go on ({plan.resume.kind}; nothing was run)", style="bold")
+    for line in plan.resume.text.splitlines():
+        yield 2, Text(shown(line))
+    for caveat in plan.resume.caveats:
+        yield 0, Text(shown(f"- \t{caveat}"), style="dim")
 
 
 def _not_looked(diagnosis: Diagnosis) -> Iterator[Line]:

@@ -1,0 +1,483 @@
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlhfdoctor import dialects, registry
+from rlhfdoctor.model import Change, Checkpoint, Location, Resume, Run, Setting
+from rlhfdoctor.resume import FACTS, NO_REFERENCE, WAYS, Way, resume
+from tests.builders import run_of
+
+RATE = Change("learning_rate", 4e-4, 4e-5, "a tenth")
+BETA = Change("kl_coef", 0.02, 0.04, "twice")
+BASH = shutil.which("bash")
+
+
+def run(
+    framework: str,
+    algorithm: str = "GRPO",
+    *,
+    dialect: str = "",
+    path: str = "/runs/a",
+    keys: dict[str, tuple[Any, str]] | None = None,
+    **config: Any,
+) -> Run:
+    """Return a run of a framework; ``keys``: settings with the key that told them."""
+    made = run_of(config={"model": "org/base", "seed": 7, **config}, algorithm=algorithm)
+    told = {
+        name: Setting(name, value, Location("config.json", key=key))
+        for name, (value, key) in (keys or {}).items()
+    }
+    return replace(
+        made,
+        framework=framework,
+        dialect=dialect,
+        path=path,
+        config={**made.config, **told},
+    )
+
+
+def saved(name: str = "checkpoint-40", step: int = 40, form: str = "safetensors") -> Checkpoint:
+    return Checkpoint(step, name, name, format=form, complete=True)
+
+
+def told(made: Run, checkpoint: Checkpoint | None, *changes: Change) -> Resume:
+    found = resume(made, checkpoint, changes)
+    assert found is not None
+    return found
+
+
+def whole(tmp_path: Path, *names: str) -> tuple[str, Checkpoint]:
+    """Make a run folder whose checkpoint-40 holds files of these names."""
+    folder = tmp_path / "checkpoint-40"
+    folder.mkdir()
+    for name in ("model.safetensors", "trainer_state.json", *names):
+        (folder / name).touch()
+    return str(tmp_path), saved()
+
+
+FRESH_GRPO = """\
+import shutil
+
+checkpoint = '{path}/checkpoint-40'
+fresh = 'resume-40'
+left_out = shutil.ignore_patterns("optimizer*", "scheduler.pt", "rng_state*")
+shutil.copytree(checkpoint, fresh, ignore=left_out)
+args = GRPOConfig(
+    ...,  # as before
+    learning_rate=4e-05,
+    beta=0.04,
+    seed=8,
+)
+trainer = GRPOTrainer(..., args=args, model='org/base')  # the initial model
+trainer.train(resume_from_checkpoint=fresh)"""
+
+
+def test_a_new_learning_rate_leaves_the_optimizer_state_of_a_trl_checkpoint_behind(
+    tmp_path: Path,
+) -> None:
+    path, checkpoint = whole(tmp_path, "optimizer.pt", "scheduler.pt", "rng_state.pth")
+    found = told(run("TRL", path=path, kl_coef=0.02), checkpoint, RATE, BETA)
+    assert found.kind == "python"
+    assert found.text == FRESH_GRPO.format(path=path)
+    assert any("leaves out optimizer.pt" in item for item in found.caveats)
+    assert any("warm-up again" in item and "40" in item for item in found.caveats)
+
+
+@pytest.mark.parametrize(
+    ("files", "changes"),
+    [
+        pytest.param(["optimizer.pt", "scheduler.pt"], [BETA], id="where the rate stays"),
+        pytest.param([], [RATE], id="where the checkpoint holds no optimizer state"),
+        pytest.param(["global_step40", "latest"], [RATE], id="where DeepSpeed keeps the state"),
+    ],
+)
+def test_a_trl_checkpoint_is_resumed_as_it_lies(
+    tmp_path: Path, files: list[str], changes: list[Change]
+) -> None:
+    path, checkpoint = whole(tmp_path, *files)
+    found = told(run("TRL", path=path, kl_coef=0.02), checkpoint, *changes)
+    assert found.text.endswith("\ntrainer.train(resume_from_checkpoint=checkpoint)")
+    assert "shutil" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        pytest.param([], "holds no optimizer state", id="weights only"),
+        pytest.param(["global_step40"], "DeepSpeed restores the old", id="DeepSpeed"),
+    ],
+)
+def test_what_the_checkpoint_holds_is_said(tmp_path: Path, files: list[str], says: str) -> None:
+    path, checkpoint = whole(tmp_path, *files)
+    caveats = told(run("TRL", path=path), checkpoint, RATE).caveats
+    assert any(says in item for item in caveats)
+
+
+TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
+    "TRL DPO from the initial model": (
+        run("TRL", "DPO"),
+        None,
+        [RATE],
+        "args = DPOConfig(\n    ...,  # as before\n    learning_rate=4e-05,\n)\n"
+        "trainer = DPOTrainer(..., args=args, model='org/base')  # the initial model\n"
+        "trainer.train()",
+    ),
+    "TRL PPO gives the reference": (
+        run("TRL", "PPO", dialect="trl_ppo"),
+        saved(),
+        [RATE, BETA],
+        "args = PPOConfig(\n    ...,  # as before\n    learning_rate=4e-05,\n    kl_coef=0.04,\n)\n"
+        "model = AutoModelForCausalLM.from_pretrained('/runs/checkpoint-40')\n"
+        "ref_model = AutoModelForCausalLM.from_pretrained('org/base')\n"
+        "trainer = PPOTrainer(..., args=args, model=model, ref_model=ref_model)\n"
+        "trainer.train()",
+    ),
+    "the PPO of TRL 0.11 gives the reference": (
+        run("TRL", "PPO", dialect="trl_ppo_old"),
+        saved(),
+        [BETA],
+        "config = PPOConfig(\n    ...,  # as before\n    init_kl_coef=0.04,\n)\n"
+        "model = AutoModelForCausalLMWithValueHead.from_pretrained('/runs/checkpoint-40')\n"
+        "ref_model = AutoModelForCausalLMWithValueHead.from_pretrained('org/base')\n"
+        "trainer = PPOTrainer(..., config=config, model=model, ref_model=ref_model)",
+    ),
+    "verl leaves out the optimizer": (
+        run("verl"),
+        saved("global_step_40/actor"),
+        [RATE],
+        "# your command, with these overrides\n"
+        "    trainer.resume_mode=resume_path \\\n"
+        "    trainer.resume_from_path=/runs/global_step_40 \\\n"
+        "    'actor_rollout_ref.actor.checkpoint.load_contents=[model]' \\\n"
+        "    actor_rollout_ref.actor.optim.lr=4e-05",
+    ),
+    "verl turns on the KL in the reward that the run used": (
+        run("verl", keys={"kl_coef": (0.02, "algorithm.kl_ctrl.kl_coef")}),
+        saved("global_step_40/actor"),
+        [BETA],
+        "# your command, with these overrides\n"
+        "    trainer.resume_mode=resume_path \\\n"
+        "    trainer.resume_from_path=/runs/global_step_40 \\\n"
+        "    algorithm.kl_ctrl.kl_coef=0.04 \\\n"
+        "    algorithm.use_kl_in_reward=True",
+    ),
+    "verl turns on a KL loss that was off": (
+        run("verl", keys={"kl_coef": (0.0, "actor_rollout_ref.actor.use_kl_loss")}),
+        None,
+        [replace(BETA, suggested=0.01)],
+        "# your command, with these overrides\n"
+        "    trainer.resume_mode=disable \\\n"
+        "    actor_rollout_ref.actor.kl_loss_coef=0.01 \\\n"
+        "    actor_rollout_ref.actor.use_kl_loss=True",
+    ),
+    "OpenRLHF points latest at the checkpoint": (
+        run("OpenRLHF", "PPO"),
+        saved("_actor/global_step40", form="deepspeed"),
+        [RATE],
+        "# a copy whose latest checkpoint is this one\n"
+        "mkdir -p resume-40/_actor\n"
+        "cp -r -- /runs/_actor/global_step40 resume-40/_actor/\n"
+        "printf %s global_step40 > resume-40/_actor/latest\n"
+        "# your command, with these options\n"
+        "    --load_checkpoint \\\n"
+        "    --ckpt_path resume-40 \\\n"
+        "    --actor_learning_rate 4e-05",
+    ),
+    "OpenRLHF's newer names where the run used them": (
+        run("OpenRLHF", "GRPO", keys={"learning_rate": (4e-4, "actor.adam.lr")}),
+        saved("_actor/global_step40", form="deepspeed"),
+        [RATE],
+        "# a copy whose latest checkpoint is this one\n"
+        "mkdir -p resume-40/_actor\n"
+        "cp -r -- /runs/_actor/global_step40 resume-40/_actor/\n"
+        "printf %s global_step40 > resume-40/_actor/latest\n"
+        "# your command, with these options\n"
+        "    --ckpt.load_enable \\\n"
+        "    --ckpt.path resume-40 \\\n"
+        "    --actor.adam.lr 4e-05",
+    ),
+    "OpenRLHF from Hugging Face's weights": (
+        run("OpenRLHF", "GRPO"),
+        saved("global_step40_hf"),
+        [RATE],
+        "# your command, with these options\n"
+        "    --pretrain /runs/global_step40_hf \\\n"
+        "    --actor_learning_rate 4e-05",
+    ),
+    "OpenRLHF DPO": (
+        run("OpenRLHF", "DPO"),
+        saved("global_step40", form="deepspeed"),
+        [BETA],
+        "# a copy whose latest checkpoint is this one\n"
+        "mkdir -p resume-40\n"
+        "cp -r -- /runs/global_step40 resume-40/\n"
+        "printf %s global_step40 > resume-40/latest\n"
+        "# your command, with these options\n"
+        "    --load_checkpoint \\\n"
+        "    --ckpt_path resume-40 \\\n"
+        "    --beta 0.04",
+    ),
+    "LLaMA-Factory gives the reference where the rate changes": (
+        run("LLaMA-Factory", "DPO"),
+        saved(),
+        [RATE, BETA],
+        "# your configuration, with these lines\n"
+        'model_name_or_path: "/runs/checkpoint-40"\n'
+        'ref_model: "org/base"  # the initial model\n'
+        "learning_rate: 4.0e-05\n"
+        "pref_beta: 0.04\n"
+        "seed: 8",
+    ),
+    "LLaMA-Factory goes on with an adapter": (
+        run("LLaMA-Factory", "DPO", lora_rank=8),
+        saved(form="peft"),
+        [RATE],
+        "# your configuration, with these lines\n"
+        'adapter_name_or_path: "/runs/checkpoint-40"\n'
+        "learning_rate: 4.0e-05\n"
+        "seed: 8",
+    ),
+    "LLaMA-Factory resumes where the rate stays": (
+        run("LLaMA-Factory", "DPO"),
+        saved(),
+        [BETA],
+        "# your configuration, with these lines\n"
+        'resume_from_checkpoint: "/runs/checkpoint-40"\n'
+        "pref_beta: 0.04\n"
+        "seed: 8",
+    ),
+    "ms-swift loads only the model where the rate changes": (
+        run("ms-swift"),
+        saved(),
+        [RATE],
+        "# your swift rlhf command, with these options\n"
+        "    --resume_from_checkpoint /runs/checkpoint-40 \\\n"
+        "    --resume_only_model true \\\n"
+        "    --learning_rate 4e-05 \\\n"
+        "    --seed 8 --data_seed 8",
+    ),
+    "NeMo-RL leaves the optimizer behind": (
+        run("NeMo-RL"),
+        saved("step_40/policy/weights", form="dcp"),
+        [RATE],
+        "# a folder whose latest checkpoint is this one\n"
+        "mkdir -p resume-40\n"
+        "cp -r -- /runs/step_40 resume-40/\n"
+        "mv -- resume-40/step_40/policy/optimizer resume-40/optimizer.left-out\n"
+        "# your command, with these overrides\n"
+        "    checkpointing.checkpoint_dir=resume-40 \\\n"
+        "    policy.optimizer.kwargs.lr=4e-05",
+    ),
+    "NeMo-RL from the initial model takes a new folder": (
+        run("NeMo-RL"),
+        None,
+        [Change("clip_range", 0.2, 0.1, "half")],
+        "# your command, with these overrides\n"
+        "    checkpointing.checkpoint_dir=restart \\\n"
+        "    loss_fn.ratio_clip_max=0.1 \\\n"
+        "    loss_fn.ratio_clip_min=0.1",
+    ),
+    "torchtune loads only the weights": (
+        run("torchtune", "DPO"),
+        saved("epoch_1"),
+        [RATE, BETA],
+        "# your tune run command, with these overrides\n"
+        "    checkpointer.checkpoint_dir=/runs/epoch_1 \\\n"
+        "    resume_from_checkpoint=False \\\n"
+        "    optimizer.lr=4e-05 \\\n"
+        "    loss.beta=0.04",
+    ),
+    "DeepSpeed-Chat": (
+        run("DeepSpeed-Chat", "PPO"),
+        saved("actor"),
+        [RATE, BETA],
+        "# your command, with these options\n"
+        "# kl_coef: 0.04; twice\n"
+        "    --actor_model_name_or_path /runs/actor \\\n"
+        "    --actor_learning_rate 4e-05",
+    ),
+    "MOSS-RLHF": (
+        run("MOSS-RLHF", "PPO"),
+        saved("Steps_40"),
+        [RATE, BETA],
+        "# your train_ppo.py command, with these options\n"
+        "    --policy_model_path /runs/Steps_40 \\\n"
+        "    --lr 4e-05 \\\n"
+        "    --kl_penalty_weight 0.04",
+    ),
+    "what no option sets is a comment": (
+        run("MOSS-RLHF", "PPO"),
+        None,
+        [Change("reward_model", None, "renewed", "the third row"), replace(RATE, suggested=None)],
+        "# your train_ppo.py command, with these options\n"
+        "# reward_model: renewed; the third row\n"
+        "# learning_rate: a tenth",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_text_is(name: str) -> None:
+    made, checkpoint, changes, text = TEXTS[name]
+    assert told(made, checkpoint, *changes).text == text
+
+
+@pytest.mark.parametrize(
+    ("framework", "algorithm", "dialect"),
+    [
+        ("unknown", "unknown", "generic"),
+        ("trlX", "PPO", "trlx"),
+        ("DeepSpeed-Chat", "DPO", "deepspeed_chat_dpo"),
+        ("TRL", "RLOO", "trl_rloo_old"),
+        ("TRL", "unknown", ""),
+    ],
+)
+def test_nothing_is_guessed_for_a_framework_that_was_not_read(
+    framework: str, algorithm: str, dialect: str
+) -> None:
+    assert resume(run(framework, algorithm, dialect=dialect), saved(), [RATE]) is None
+
+
+def test_frameworks_and_algorithms_are_those_of_the_dialects() -> None:
+    known = registry.members("dialects", dialects.Dialect)
+    names = {item.framework for item in known}
+    both = {f"{item.framework} {item.algorithm}" for item in known}
+    assert {name.partition(" ")[0] for name in WAYS} <= {name.partition(" ")[0] for name in names}
+    assert {name for name in WAYS if " " in name} <= both
+    assert {item.algorithm for item in known if item.framework == "TRL"} >= NO_REFERENCE
+
+
+def test_every_fact_of_the_tables_is_one_of_the_facts() -> None:
+    ways: Iterable[Way] = [way for way in WAYS.values() if way is not None]
+    words = {
+        word.lstrip("!")
+        for way in ways
+        for needs, _ in (*way.lines, *way.caveats)
+        for word in needs.split()
+    }
+    assert words <= set(FACTS)
+
+
+@pytest.mark.parametrize(
+    ("made", "warned"),
+    [
+        pytest.param(run("TRL", kl_coef=0.02), True, id="with a KL penalty"),
+        pytest.param(run("TRL"), True, id="where beta is not known"),
+        pytest.param(run("TRL", kl_coef=0.0), False, id="not without a KL penalty"),
+        pytest.param(run("TRL", "ORPO"), False, id="not where there is no reference"),
+        pytest.param(run("MOSS-RLHF", "PPO"), True, id="where both share one option"),
+    ],
+)
+def test_the_reference_is_warned_of(made: Run, warned: bool) -> None:
+    caveats = told(made, saved(), RATE).caveats
+    assert any("REF005" in item for item in caveats) is warned
+
+
+def test_an_adapter_has_its_own_warning_of_the_reference() -> None:
+    caveats = told(run("TRL", lora_rank=16), saved(form="peft"), RATE).caveats
+    assert any("peft_config" in item for item in caveats)
+    assert not any("Keep the initial model" in item for item in caveats)
+
+
+def test_from_the_initial_model_nothing_is_said_of_resuming() -> None:
+    for framework in ("TRL", "ms-swift", "LLaMA-Factory"):
+        assert told(run(framework, "DPO"), None, RATE).caveats == ()
+
+
+def literals(text: str) -> list[object]:
+    """Return the constants of a piece of Python."""
+    return [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+
+
+HOSTILE = (
+    "checkpoint-$(touch pwned)",
+    "checkpoint-`touch pwned`",
+    "checkpoint-40'; touch pwned; '",
+    'checkpoint-40"; touch pwned; "',
+    "checkpoint-40\ntouch pwned\n",
+    "checkpoint-40\r\x1b[31m\x07",
+    "checkpoint-40\\",
+    "${oc.env:HOME}",
+    "{model} {0} {changes}",
+    "\u202egnp.exe",
+    "# a comment",
+    "-rf",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_a_string_in_python(name: str) -> None:
+    for algorithm in ("GRPO", "PPO"):
+        text = told(run("TRL", algorithm), saved(name), RATE).text
+        assert f"/runs/{name}" in literals(text)
+        assert all(line.isprintable() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_a_string_in_yaml(name: str) -> None:
+    text = told(run("LLaMA-Factory", "DPO"), saved(name), RATE).text
+    assert yaml.safe_load(text)["model_name_or_path"] == f"/runs/{name}"
+
+
+def spoken(text: str, folder: Path) -> list[str]:
+    """Return the words that bash makes of the arguments in a text."""
+    assert BASH is not None
+    done = subprocess.run(
+        [BASH, "-c", "printf '%s\\0' \\\n" + text.partition("these")[2].partition("\n")[2]],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    return done.stdout.decode().split("\0")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("framework", ["ms-swift", "MOSS-RLHF", "OpenRLHF"])
+def test_a_hostile_name_is_one_word_in_a_shell(name: str, framework: str, tmp_path: Path) -> None:
+    text = told(run(framework, "unknown"), saved(name), RATE).text
+    assert f"/runs/{name}" in spoken(text, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hydra_neither_resolves_nor_splits_a_path(tmp_path: Path) -> None:
+    text = told(run("torchtune", "DPO"), saved("${oc.env:HOME},b='c'"), RATE).text
+    quoted = "'/runs/\\${oc.env:HOME},b=\\'c\\''"
+    assert f"checkpointer.checkpoint_dir={quoted}" in spoken(text, tmp_path)
+
+
+@given(st.text(max_size=40))
+def test_any_name_comes_back_from_python_and_yaml(name: str) -> None:
+    made = run("TRL", model=name)
+    assert name in literals(told(made, None, RATE).text)
+    made = run("LLaMA-Factory", "DPO", model=name)
+    assert yaml.safe_load(told(made, saved(), RATE).text)["ref_model"] == name
+
+
+def test_a_restored_schedule_overrules_a_new_learning_rate() -> None:
+    """Why the optimizer's state is left out: torch itself keeps the old rate."""
+    import torch
+    from transformers import get_constant_schedule
+
+    def made(rate: float) -> tuple[Any, Any]:
+        optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=rate)
+        return optimizer, get_constant_schedule(optimizer)
+
+    old, schedule = made(4e-4)
+    new, fresh = made(4e-5)
+    new.load_state_dict(old.state_dict())
+    fresh.load_state_dict(schedule.state_dict())
+    new.step()
+    fresh.step()
+    assert new.param_groups[0]["lr"] == 4e-4
