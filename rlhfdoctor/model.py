@@ -461,6 +461,7 @@ class RollbackPlan:
     needed: bool = True
     perplexity: float | None = None
     unchecked: tuple[str, ...] = ()
+    resume: Resume | None = None
 
 
 @dataclass(frozen=True, slots=True)
