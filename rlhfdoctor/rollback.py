@@ -424,8 +424,6 @@ def _reasons(
             return
         yield nothing
         yield "the initial model is what is left"
-        if way.said:
-            yield way.said
         return
     named = f'the table\'s row "{answer.row}"'
     if not overruled:
@@ -505,11 +503,13 @@ def _changes(
 
 def _rate(run: Run, verdict: Verdict, step: int) -> Change:
     current = _setting(run, "learning_rate", "lr")
-    part, why = (10, "a tenth") if verdict == "collapsed" else (2, "half")
-    step_of = "the practitioners' emergency step" if part == 10 else "the answer to oscillation"
+    part, why = 2, "half: degraded, and not collapsed"
+    if verdict == "collapsed":
+        part, why = 10, "a tenth: the practitioners' emergency step"
     if current is None:
-        return Change("learning_rate", None, None, f"{why} of the present one, which is not logged")
-    return Change("learning_rate", current, _rounded(current / part), f"{why}: {step_of}")
+        why = f"{why.partition(':')[0]} of the present one, which is not in the log"
+        return Change("learning_rate", None, None, why)
+    return Change("learning_rate", current, _rounded(current / part), why)
 
 
 START, ETA, TARGET = 0.01, 0.1, 2.0
