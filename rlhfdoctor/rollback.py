@@ -180,9 +180,10 @@ def _way(run: Run, cause: Cause | None, onset: Onset) -> Way:
     """Return how a cause is undone; the last sound checkpoint before the onset by default."""
     name = cause.name if cause else ""
     first = (run.first_step or 0) + run.log_offset
-    if cause is not None and name in tree.NOTHING_LEARNT and cause.confidence == "confirmed":
+    sure = cause is not None and cause.confidence == "confirmed"
+    if sure and name in tree.NOTHING_LEARNT and onset.low <= first:
         said = "nothing was learnt, so nothing is lost: restart after the fix"
-        return Way(onset.low, said, none=onset.low <= first)
+        return Way(onset.low, said, none=True)
     if name in FROM_THE_START or (name in OF_THE_SETUP and onset.low <= first):
         said = "the fault was there from the first step, so that every checkpoint has it: "
         return Way(onset.low, f"{said}restart from the initial model with it mended", none=True)

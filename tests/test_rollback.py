@@ -242,7 +242,7 @@ def test_changes_name_current_and_suggested_values(
 
 @pytest.mark.parametrize("name", ["no learning signal", "no weight update"])
 def test_where_nothing_was_learnt_nothing_is_changed(name: str) -> None:
-    plan = planned(500, causes=(Cause(name, "confirmed", "", ("UPD001",)),))
+    plan = planned(1, causes=(Cause(name, "confirmed", "", ("UPD001",)),))
     assert plan.changes == ()
     assert "restart after the fix" in plan.reason
 
@@ -454,6 +454,14 @@ def test_a_fault_from_the_start_taints_every_checkpoint(
     assert plan.checkpoint is None
     assert why in plan.reason
     assert {item.why for item in plan.rejected} == {"has the fault that was there from the start"}
+
+
+@pytest.mark.parametrize("name", tree.NOTHING_LEARNT)
+def test_a_signal_that_was_lost_on_the_way_leaves_the_checkpoints_before(name: str) -> None:
+    plan = planned(300, 100, 200, 400, causes=because(name, "confirmed"))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+    assert "nothing was learnt" not in plan.reason
 
 
 def test_a_limit_that_became_too_short_leaves_the_checkpoints_before() -> None:
