@@ -389,7 +389,8 @@ def rollback(
         diagnoses = _diagnoses(found, limits, crash_step=crash_step, table_only=table_only, vet=vet)
     documents = []
     for diagnosis in diagnoses:
-        rungs = ladder(diagnosis.run, diagnosis.rollback, diagnosis.onset)
+        onset, causes = diagnosis.onset, diagnosis.causes
+        rungs = ladder(diagnosis.run, diagnosis.rollback, onset, causes)
         if form == "json":
             named = {"id": diagnosis.run.name, "path": diagnosis.run.path}
             told = {"run": named, "rollback": published(diagnosis.rollback), "ladder": rungs}

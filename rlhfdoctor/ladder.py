@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import median
 
 from rlhfdoctor import scores
@@ -79,17 +81,20 @@ class Rung:
     unknown: tuple[str, ...]
 
 
-def rungs(run: Run, onset: Onset | None, bounds: Bounds | None = None) -> tuple[Rung, ...]:
+def rungs(
+    run: Run, onset: Onset | None, bounds: Bounds | None = None, *, kl: bool = True
+) -> tuple[Rung, ...]:
     """Return one rung a checkpoint of the policy, steps ascending.
 
     onset: the rows from its low end on belong to the collapse; they are no part of the level of a
-    checkpoint before it. Without one nothing is held against the KL.
+    checkpoint before it. Without one nothing is held against the KL, nor where it is not to be
+    believed (``kl`` False): where the reference is the fault.
     """
     bounds = bounds or Bounds()
-    return tuple(_rung(run, checkpoint, onset, bounds) for checkpoint in run.policies)
+    return tuple(_rung(run, checkpoint, onset, bounds, kl) for checkpoint in run.policies)
 
 
-def _rung(run: Run, checkpoint: Checkpoint, onset: Onset | None, bounds: Bounds) -> Rung:
+def _rung(run: Run, checkpoint: Checkpoint, onset: Onset | None, bounds: Bounds, kl: bool) -> Rung:
     readings: dict[str, Reading] = {}
     unknown: list[str] = []
     outside: list[str] = []
@@ -112,7 +117,11 @@ def _rung(run: Run, checkpoint: Checkpoint, onset: Onset | None, bounds: Bounds)
         unknown.append("KL: not measured")
     else:
         readings["kl"] = distance
-        if onset is not None and not distance.sure:
+        if not kl:
+            unknown.append(
+                "KL: the reference is the fault, so that no logged KL tells the distance"
+            )
+        elif onset is not None and not distance.sure:
             unknown.append(f"KL: {distance.value:.4g} {distance.unit}, none at the onset")
         elif distance.outside(0.0, 1.0):
             outside.append(
@@ -201,16 +210,22 @@ def _recomputed(
 
 def recomputed_row(run: Run, checkpoint: Checkpoint) -> scores.Score | None:
     """Return what was recomputed of a checkpoint, on its own responses where there are some."""
+    return _recomputed_rows(run).get(checkpoint.name)
+
+
+@lru_cache(maxsize=1)
+def _recomputed_rows(run: Run) -> Mapping[str, scores.Score]:
+    """Return the row that counts of each checkpoint, against the reference that counts."""
     reference = scores.principal(run)
     found = [
         row
         for row in scores.rows(run)
-        if row["checkpoint"] == checkpoint.name
-        and row["part"] == "response"
+        if row["part"] == "response"
         and reference is not None
         and row["reference"] == reference.name
     ]
-    return max(found, key=lambda row: (row["on_policy"], row["samples"] or 0), default=None)
+    found.sort(key=lambda row: (row["on_policy"], row["samples"] or 0))
+    return {row["checkpoint"]: row for row in found}
 
 
 def sampled_perplexity(run: Run, checkpoint: Checkpoint) -> float | None:
@@ -221,10 +236,9 @@ def sampled_perplexity(run: Run, checkpoint: Checkpoint) -> float | None:
 
 def level_at(run: Run, metric: str, step: int) -> float | None:
     """Return the level of a logged metric about a step; None where none was measured."""
-    if best(run, (metric,)) is None or track(run, metric).placeholder:
-        return None
-    found = _level(track(run, metric), step, None)
-    return found[0] if found else None
+    found = _measured(run, (metric,))
+    at = None if found is None else _level(run, found, step, None)
+    return at[0] if at else None
 
 
 Estimate = tuple[float, tuple[float, float] | None]
@@ -239,34 +253,32 @@ def _sampled(
 ) -> Reading | None:
     """Return a quantity of the samples of a checkpoint's step, beside the first of their file.
 
-    Of several files the one with the most responses at that step.
+    Of several files the one with the most responses at that step, those with a first step before
+    any that have none.
     """
-    known: list[tuple[int, Reading]] = []
-    for ladder in ladders(run, 1):
-        first = ladder[0]
-        for batch in ladder[1:]:
-            found, start = estimate(batch), estimate(first)
-            if batch.step == checkpoint.step and found is not None:
-                low, high = found[1] or (None, None)
-                base = start[0] if start else None
-                told = unit or batch.unit
-                reading = Reading(found[0], low, high, base, told, batch.source)
-                known.append((len(batch.items), reading))
-    if known:
-        return max(known, key=lambda item: item[0])[1]
-    return _alone(run, checkpoint, estimate, unit)
-
-
-def _alone(
-    run: Run, checkpoint: Checkpoint, estimate: Callable[[Batch], Estimate | None], unit: str
-) -> Reading | None:
-    """Return a quantity of samples with none from before to hold it against."""
-    there = [batch for batch in batches(run) if batch.step == checkpoint.step]
-    for batch in sorted(there, key=lambda batch: -len(batch.items)):
+    for first, batch in _sampled_at(run).get(checkpoint.step, ()):
         found = estimate(batch)
         if found is not None:
-            return Reading(found[0], None, None, None, unit or batch.unit, batch.source)
+            start = estimate(first) if first is not None else None
+            low, high = found[1] or (None, None)
+            base = None if start is None else start[0]
+            return Reading(found[0], low, high, base, unit or batch.unit, batch.source)
     return None
+
+
+@lru_cache(maxsize=1)
+def _sampled_at(run: Run) -> Mapping[int, Sequence[tuple[Batch | None, Batch]]]:
+    """Return the samples of each step, those with a first step of their file before the others."""
+    found: dict[int, list[tuple[Batch | None, Batch]]] = defaultdict(list)
+    for batch in batches(run):
+        if batch.step is not None:
+            found[batch.step].append((None, batch))
+    for ladder in ladders(run, 1):
+        for batch in ladder[1:]:
+            found[batch.step or 0].append((ladder[0], batch))
+    for there in found.values():
+        there.sort(key=lambda pair: (pair[0] is None, -len(pair[1].items)))
+    return found
 
 
 def _batch_perplexity(batch: Batch) -> Estimate | None:
@@ -319,17 +331,12 @@ def _exp(value: float) -> float:
 
 
 def _logged(
-    run: Run, checkpoint: Checkpoint, until: int | None, metrics: Sequence[str]
+    run: Run, checkpoint: Checkpoint, until: int | None, metrics: tuple[str, ...]
 ) -> Reading | None:
     """Return the level of a logged quantity about a checkpoint's row, beside the first rows'."""
-    name = best(run, metrics)
-    if name is None:
-        return None
-    found = track(run, name)
-    if found.placeholder:
-        return None
-    at = _level(found, checkpoint.step + run.log_offset, until)
-    if at is None:
+    found = _measured(run, metrics)
+    at = None if found is None else _level(run, found, checkpoint.step + run.log_offset, until)
+    if found is None or at is None:
         return None
     value, half = at
     low, high = (None, None) if half is None else (value - half, value + half)
@@ -337,12 +344,20 @@ def _logged(
     return Reading(value, low, high, base, found.column.unit, _source(found))
 
 
+@lru_cache(maxsize=16)
+def _measured(run: Run, metrics: tuple[str, ...]) -> Track | None:
+    """Return the best measured of some columns; None where none was."""
+    name = best(run, metrics)
+    found = None if name is None else track(run, name)
+    return None if found is None or found.placeholder else found
+
+
 def _source(found: Track) -> str:
     where = found.column.sources[-1]
     return f"{where.file} {where.key}" if where.key else where.file
 
 
-def _level(found: Track, at: int, until: int | None) -> tuple[float, float | None] | None:
+def _level(run: Run, found: Track, at: int, until: int | None) -> tuple[float, float | None] | None:
     """Return the median of the rows about a step, and half of its 95 % interval.
 
     Rows from ``until`` on are left out, unless the step itself lies there.
@@ -354,9 +369,16 @@ def _level(found: Track, at: int, until: int | None) -> tuple[float, float | Non
     if place < 0:
         return None
     window = found.values[max(place - AROUND, 0) : min(place + AROUND + 1, count)]
-    scatter = noise(found.values[:count])
-    half = NORMAL_95 * MEDIAN_ERROR * scatter / math.sqrt(len(window)) if count > 2 else None
-    return median(window), half
+    if count < 3:
+        return median(window), None
+    error = MEDIAN_ERROR * _scatter(run, found.metric, count) / math.sqrt(len(window))
+    return median(window), NORMAL_95 * error
+
+
+@lru_cache(maxsize=64)
+def _scatter(run: Run, metric: str, rows: int) -> float:
+    """Return the row-to-row noise of the first rows of a metric."""
+    return noise(track(run, metric).values[:rows])
 
 
 def _distance(run: Run, checkpoint: Checkpoint, onset: Onset | None) -> Reading | None:
@@ -365,24 +387,17 @@ def _distance(run: Run, checkpoint: Checkpoint, onset: Onset | None) -> Reading 
     A logged KL may be of any unit, for it is compared with itself alone. Without one the
     recomputed KL is shown; what it was at the onset nobody knows.
     """
-    name = best(run, KLS)
-    if name is not None and not track(run, name).placeholder:
-        found = track(run, name)
-        until = None if onset is None else onset.low
-        at = _level(found, checkpoint.step + run.log_offset, until)
-        then = None if onset is None else _level(found, onset.step, None)
-        if at is not None:
-            value, half = at
-            low, high = (None, None) if half is None else (value - half, value + half)
-            base = None if then is None else then[0]
-            return Reading(value, low, high, base, found.column.unit, _source(found))
+    found = _measured(run, KLS)
+    logged = _logged(run, checkpoint, None if onset is None else onset.low, KLS)
+    if found is not None and logged is not None:
+        then = None if onset is None else _level(run, found, onset.step, None)
+        return replace(logged, base=None if then is None else then[0])
     row = recomputed_row(run, checkpoint)
     if row is None or not math.isfinite(row["kl_ref_token_exact"]):
         return None
-    low, high = row["interval_low"], row["interval_high"]
-    value = float(row["kl_ref_token_exact"])
     source = f"recomputed on {row['samples_file']}"
-    return Reading(value, low, high, None, "nats/token", source)
+    low, high = row["interval_low"], row["interval_high"]
+    return Reading(float(row["kl_ref_token_exact"]), low, high, None, "nats/token", source)
 
 
 def _held_out(run: Run, checkpoint: Checkpoint) -> Reading | None:
@@ -397,6 +412,7 @@ def _held_out(run: Run, checkpoint: Checkpoint) -> Reading | None:
     return Reading(value, None, None, found.values[0], found.column.unit, _source(found))
 
 
+@lru_cache(maxsize=1)
 def best_held_out(run: Run) -> Track | None:
     """Return the held-out score that was logged most often, or the loss on held-out pairs."""
     tracks = held_out(run)

@@ -109,7 +109,7 @@ def suggest(
     passed: list[Rung] = []
     judge = _Judge(run, way, _began(cause, findings), _broken(run))
     within = True
-    for rung in ladders.rungs(run, onset, bounds):
+    for rung in ladders.rungs(run, onset, bounds, kl=_kl_counts(cause)):
         why = judge.rejection(rung.checkpoint)
         within = within and (why is not None or not rung.outside)
         why = why or "; ".join(rung.outside)
@@ -202,6 +202,10 @@ def _way(run: Run, cause: Cause | None, onset: Onset) -> Way:
     return Way(onset.low)
 
 
+def _kl_counts(cause: Cause | None) -> bool:
+    return cause is None or cause.name not in REFERENCE
+
+
 RECAPTURED = "the reference was captured anew"
 NON_FINITE = "non-finite values"
 ENTROPY_COLLAPSE = "entropy collapse"
@@ -209,6 +213,9 @@ OVERFITTING = "overfitting to the pairs"
 
 FROM_THE_START = (tree.WRONG_REFERENCE, "log-probabilities that disagree")
 """Causes that were there before the first update: they taint every checkpoint."""
+
+REFERENCE = (RECAPTURED, "the reference moved", tree.WRONG_REFERENCE)
+"""Causes under which the logged KL is the distance to another model than it says."""
 
 OF_THE_SETUP = (*tree.NOTHING_LEARNT, tree.CUT_OFF, "configuration")
 """Causes that taint every checkpoint where they are there from the first logged row."""
@@ -649,7 +656,9 @@ SHOWN = (
 """Logged numbers that the ladder shows as they are."""
 
 
-def ladder(run: Run, plan: RollbackPlan, onset: Onset | None) -> list[dict[str, object]]:
+def ladder(
+    run: Run, plan: RollbackPlan, onset: Onset | None, causes: Sequence[Cause] = ()
+) -> list[dict[str, object]]:
     """Return one row a checkpoint: what it is like, and why it was not chosen.
 
     Plain numbers are those of the row ``log_offset`` after the checkpoint's step, the one that its
@@ -657,7 +666,7 @@ def ladder(run: Run, plan: RollbackPlan, onset: Onset | None) -> list[dict[str, 
     """
     reasons = {item.checkpoint: item.why for item in plan.rejected}
     rows: list[dict[str, object]] = []
-    for rung in ladders.rungs(run, onset):
+    for rung in ladders.rungs(run, onset, kl=_kl_counts(causes[0] if causes else None)):
         checkpoint = rung.checkpoint
         row = ladders.recomputed_row(run, checkpoint) or {}
         rows.append(

@@ -475,8 +475,7 @@ def test_a_resume_fault_goes_back_to_the_last_checkpoint_before_the_resume(
     offset: int, first: int
 ) -> None:
     run = run_of(
-        steps=list(range(1, 401)),
-        loss_total=[1.0] * 400,
+        kl_ref_token=[0.002 * min(step, first) if step < first else 1e-4 for step in range(1, 401)],
         checkpoints=saved(100, 200, 300),
         log_offset=offset,
     )
