@@ -138,6 +138,10 @@ GpuHourCost = Annotated[
 CrashStep = Annotated[
     int | None, typer.Option("--crash-step", min=0, help="The crash step, where it is known.")
 ]
+NotifyUrl = Annotated[
+    str | None,
+    typer.Option("--notify-url", metavar="URL", help="Post the five lines to this web hook."),
+]
 
 
 def _version(asked: bool) -> None:
@@ -174,14 +178,27 @@ def diagnose(
     fail_on: Fail = None,
     crash_step: CrashStep = None,
     gpu_hour_cost: GpuHourCost = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="DIR", help="Also write the evidence to a new folder."),
+    ] = None,
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, max=10**6, help="Samples in the bundle.")
+    ] = 50,
+    notify_url: NotifyUrl = None,
     form: Format = "terminal",
     output: Outputs = None,
 ) -> int:
     """Say what happened, when, why, and what to do."""
     _report(form)
+    _check_hook(notify_url)
     limits = _limits(profile, settings)
     found = _read(run, samples, dialect, mapping, run_number)
     _check_outputs(output, _report, found, reference)
+    if bundle is not None:
+        from rlhfdoctor.bundle import check
+
+        check(bundle, [run, *(reference or ())], found)
     if reference:
         options = _scoring(dtype=dtype, device=device, most=max_samples, temperature=temperature)
         found = [_recomputed(item, reference, options, needed=False) for item in found]
@@ -190,8 +207,31 @@ def diagnose(
     )
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
     _write_outputs(diagnoses, output, code)
+    if bundle is not None:
+        from rlhfdoctor.bundle import write
+
+        write(bundle, diagnoses, code, keep)
     _print(_report(form)(diagnoses, _page(code)))
+    _notify(notify_url, diagnoses)
     return code
+
+
+def _check_hook(url: str | None) -> None:
+    if url is not None:
+        from rlhfdoctor.notify import check
+
+        check(url)
+
+
+def _notify(url: str | None, diagnoses: Sequence[Diagnosis], failed: Sequence[str] = ()) -> None:
+    """Post the five lines to a web hook; one that fails is warned of and does no other harm."""
+    if url is None:
+        return
+    from rlhfdoctor.notify import host, message, post
+
+    why = post(url, message(diagnoses, failed))
+    if why is not None and sys.stderr is not None:
+        print(f"warning: could not post to {host(url)}: {why}", file=sys.stderr)
 
 
 @app.command()
@@ -420,6 +460,7 @@ def gate(
     profile: ProfileName = None,
     settings: Settings = None,
     scores: Scores = None,
+    notify_url: NotifyUrl = None,
     form: Format = "terminal",
     output: Outputs = None,
 ) -> int:
@@ -429,6 +470,7 @@ def gate(
     from rlhfdoctor.reports.terminal import gate_lines, write
 
     _plain_format(form)
+    _check_hook(notify_url)
     check_codes(require or ())
     limits = _limits(profile, settings)
     diagnoses: list[Diagnosis] = []
@@ -449,6 +491,7 @@ def gate(
         _print(dumps(envelope(code, {"runs": published_runs, "failed": failed})))
     else:
         _print(write(gate_lines(diagnoses, codes), _page(code)))
+    _notify(notify_url, diagnoses, [f"{item['path']}: {item['error']}" for item in failed])
     return code
 
 

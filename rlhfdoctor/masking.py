@@ -111,15 +111,22 @@ def _masked(value: Any, named: bool = False) -> Any:
         return (MASK if value else value) if named else _text(value)
     if isinstance(value, Mapping):
         return {
-            _masked(key): _masked(item, named or (isinstance(key, str) and secret_name(key)))
-            for key, item in value.items()
+            _masked(key): _masked(item, named or _hides(key, item)) for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return type(value)([_masked(item, named) for item in value])
     if is_dataclass(value) and not isinstance(value, type):
         told = {item.name: _masked(getattr(value, item.name), named) for item in fields(value)}
         return replace(value, **told)
-    return MASK if named and isinstance(value, int | float) and value is not True else value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return MASK if named and number else value
+
+
+def _hides(key: object, value: object) -> bool:
+    """Say whether a key is a secret's; a ``token`` that is no text counts or limits tokens."""
+    if not isinstance(key, str) or not secret_name(key):
+        return False
+    return isinstance(value, str) or key.lower() != "token"
 
 
 def _text(text: str) -> str:

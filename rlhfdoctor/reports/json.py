@@ -54,8 +54,16 @@ def dumps(document: object) -> str:
 
     Characters that command a terminal or turn text around are escapes.
     """
-    text = orjson.dumps(_finite(document), option=orjson.OPT_INDENT_2).decode()
-    return _COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    return _escaped(orjson.dumps(_finite(document), option=orjson.OPT_INDENT_2)) + "\n"
+
+
+def dumps_line(document: object) -> str:
+    """Serialise a document on one line, a record of JSON Lines, as ``dumps`` does."""
+    return _escaped(orjson.dumps(_finite(document))) + "\n"
+
+
+def _escaped(text: bytes) -> str:
+    return _COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text.decode())
 
 
 def published(diagnosis: Diagnosis, exit_code: int) -> Document:

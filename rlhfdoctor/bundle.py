@@ -1,0 +1,318 @@
+"""An evidence bundle: what a colleague needs to check a diagnosis, in one new folder.
+
+The practitioners' advice on an alarm is to keep the last 50 samples, name a checkpoint and tell the
+team; after the fact the same is a folder of diagnosis, samples, metrics, settings and plan. Secrets
+are masked in every file. Nothing else of the run is copied, and nothing of it is written to.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rlhfdoctor import __version__
+from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.masking import MASK, masked
+from rlhfdoctor.model import Diagnosis, Onset, Run
+from rlhfdoctor.reports import Page
+from rlhfdoctor.reports import json as published
+from rlhfdoctor.reports._bundle import manifest, rollback_markdown
+from rlhfdoctor.reports._lines import five_lines, shown
+from rlhfdoctor.reports.markdown import markdown
+from rlhfdoctor.resume import resume
+from rlhfdoctor.rollback import ladder
+
+KEEP = 50
+"""Samples kept: the practitioners' emergency advice, "the last 50 samples"."""
+
+LONGEST_NAME = 80
+"""Characters of a run's name that its folder has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of the bundle: its name, what it is, its bytes, and the secrets masked in it."""
+
+    name: str
+    what: str
+    content: bytes
+    masked: int
+
+
+def check(folder: Path, inputs: Iterable[Path], runs: Iterable[Run]) -> None:
+    """Refuse a folder that cannot be written or is not the user's to fill, before any long work.
+
+    inputs: what the user named to be read; models and run folders. Raises DoctorError.
+    """
+    hint = "name a new folder outside the run"
+    try:
+        place = _place(folder)
+        if folder.is_symlink():
+            raise DoctorError(f"cannot write {folder}: it is a link", hint)
+        if place.exists() and not place.is_dir():
+            raise DoctorError(f"cannot write {folder}: it is a file", hint)
+        if place.is_dir() and any(place.iterdir()):
+            raise DoctorError(f"cannot write {folder}: it is not empty", hint)
+        if not place.parent.is_dir():
+            raise DoctorError(f"cannot write {folder}: no such folder", "make the folder around it")
+        around = [*inputs, *(item for run in runs for item in _places(run))]
+        for item in around:
+            if item.is_dir() and place.is_relative_to(os.path.realpath(item)):
+                raise DoctorError(f"{folder} lies in {item}, which is only read", hint)
+    except (OSError, ValueError) as error:
+        told = error.strerror if isinstance(error, OSError) else str(error)
+        raise DoctorError(f"cannot write {shown(str(folder))}: {told}", hint) from error
+
+
+def write(folder: Path, diagnoses: Sequence[Diagnosis], exit_code: int, keep: int = KEEP) -> None:
+    """Write a new folder of evidence: of one run its files, of several a folder for each.
+
+    It appears whole or not at all: everything is written beside it, then it is renamed. Raises
+    DoctorError where it cannot be written.
+    """
+    if len(diagnoses) == 1:
+        parts = _parts(diagnoses[0], exit_code, keep)
+    else:
+        parts = _folders(diagnoses, exit_code, keep)
+    place = _place(folder)
+    unfinished = place.with_name(f".{place.name[:LONGEST_NAME]}-{uuid.uuid4().hex}")
+    try:
+        unfinished.mkdir()
+        for part in parts:
+            file = unfinished / part.name
+            file.parent.mkdir(exist_ok=True)
+            with file.open("xb") as handle:
+                handle.write(part.content)
+        unfinished.rename(place)
+    except OSError as error:
+        raise DoctorError(
+            f"cannot write {shown(str(folder))}: {error.strerror}", "name another folder"
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def last_samples(run: Run, onset: Onset | None, keep: int) -> tuple[pl.DataFrame, str]:
+    """Return the last samples before the onset, in the order of steps, and a sentence on which.
+
+    A sample of step s is that of log row s + ``log_offset``; it precedes the onset where that row
+    lies below the low end of the onset's interval. Samples without a step are nowhere.
+    """
+    places = run.samples.select("step", "line").with_row_index("place").collect()
+    count = places.height
+    if not count:
+        return _taken(run, []), "The run has no samples."
+    told = places.drop_nulls("step")
+    if onset is None or not told.height:
+        last = places if onset is None and not told.height else told if told.height else places
+        last = last.sort("step", "place", nulls_last=False).tail(keep)
+        why = "No onset was found" if onset is None else "The samples tell no steps"
+        which = f"{why}: these are the last {last.height} of {count} samples."
+        return _taken(run, last["place"].to_list()), which
+    before = told.filter(pl.col("step") + run.log_offset < onset.low)
+    last = before.sort("step", "place").tail(keep)
+    when = f"the onset at step {onset.step} (between {onset.low} and {onset.high})"
+    if not last.height:
+        return _taken(run, []), f"None of the {count} samples was drawn before {when}."
+    first, final = last["step"][0], last["step"][-1]
+    steps = f"of step {final}" if first == final else f"of steps {first} to {final}"
+    offset = f" (log rows less the offset of {run.log_offset})" if run.log_offset else ""
+    taken = _taken(run, last["place"].to_list())
+    files = ", ".join(taken["source"].unique(maintain_order=True).drop_nulls())
+    return taken, (
+        f"The last {last.height} of the {before.height} samples drawn before {when}:"
+        f" {steps}{offset}, in {files}."
+    )
+
+
+def _taken(run: Run, places: Sequence[int]) -> pl.DataFrame:
+    """Return the samples at these places of the frame, in this order."""
+    order = pl.DataFrame({"place": places}, schema={"place": pl.UInt32}).with_row_index("order")
+    found = run.samples.with_row_index("place").filter(pl.col("place").is_in(list(places)))
+    return found.collect().join(order, on="place").sort("order").drop("place", "order")
+
+
+def _place(folder: Path) -> Path:
+    """Return where a folder would lie: links around it are followed, one in its place is not."""
+    if folder.name in ("", ".."):
+        raise DoctorError(f"cannot write {folder}: it is there already", "name a new folder")
+    return Path(os.path.realpath(folder.parent)) / folder.name
+
+
+def _places(run: Run) -> Iterator[Path]:
+    """Yield the folders of a run that are only read."""
+    folder = Path(run.path)
+    yield folder
+    around = folder if folder.is_dir() else folder.parent
+    for checkpoint in run.checkpoints:
+        yield around / checkpoint.path
+
+
+def _folders(diagnoses: Sequence[Diagnosis], exit_code: int, keep: int) -> list[Part]:
+    """Return the files of several runs, each in a folder of its own, and what the folders are."""
+    parts: list[Part] = []
+    entries: list[dict[str, object]] = []
+    names: set[str] = set()
+    for diagnosis in diagnoses:
+        name = _folder_name(masked(diagnosis.run.name), names)
+        own = _parts(diagnosis, exit_code, keep)
+        parts += [replace(part, name=f"{name}/{part.name}") for part in own]
+        entries.append(
+            {
+                "name": f"{name}/",
+                "what": five_lines(masked(diagnosis))[0],
+                "bytes": sum(len(part.content) for part in own),
+                "masked": sum(part.masked for part in own),
+            }
+        )
+    page = manifest([f"{len(diagnoses)} runs"], entries, [], _versions())
+    return [*parts, _part("README.md", "this list", page)]
+
+
+def _folder_name(name: str, taken: set[str]) -> str:
+    """Return a run's name as a folder's, unlike those taken whatever the file system's case."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._-")[:LONGEST_NAME] or "run"
+    found = next(
+        item
+        for number in range(1, len(taken) + 2)
+        if (item := plain if number == 1 else f"{plain}-{number}").lower() not in taken
+    )
+    taken.add(found.lower())
+    return found
+
+
+def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
+    """Return the files of one run, the list of them last."""
+    told = _masked(diagnosis)
+    run, plan = told.run, told.rollback
+    rungs = masked(ladder(diagnosis.run, diagnosis.rollback))
+    onward = resume(diagnosis.run, diagnosis.rollback.checkpoint, diagnosis.rollback.changes)
+    taken, which = last_samples(run, told.onset, keep)
+    plan_told = {
+        "run": {"id": run.name, "path": run.path},
+        "rollback": published.rollback(plan),
+        "ladder": rungs,
+    }
+    named = run.metrics.rename(_column_names(run.metrics.columns))
+    parts = [
+        _json("diagnosis.json", "the diagnosis", published.published(told, exit_code)),
+        _part("diagnosis.md", "the diagnosis, to read", markdown.render([told], Page(exit_code))),
+        _json("rollback.json", "the plan and the ladder", published.envelope(exit_code, plan_told)),
+        _part(
+            "rollback.md",
+            "the plan, how to go on, and the ladder",
+            rollback_markdown(plan, rungs, masked(onward)),
+        ),
+        _part("samples.jsonl", f"{taken.height} samples", _lines(taken)),
+        _frame("metrics.parquet", named, named.write_parquet),
+        _frame("metrics.csv", named, named.write_csv),
+        _json("columns.json", "units and sources of the metrics", {"columns": _columns(run)}),
+        _json("config.json", "settings, and where they stand", {"settings": _settings(run)}),
+    ]
+    entries: list[dict[str, object]] = [
+        {"name": part.name, "what": part.what, "bytes": len(part.content), "masked": part.masked}
+        for part in parts
+    ]
+    remarks = [which, *_missing(run, onward is None)]
+    page = manifest(five_lines(told), entries, remarks, _versions())
+    return [*parts, _part("README.md", "this list", page)]
+
+
+def _masked(diagnosis: Diagnosis) -> Diagnosis:
+    """Return a diagnosis without secrets, also in the frames that reports print."""
+    told = masked(diagnosis)
+    run = told.run
+    return replace(
+        told, run=replace(run, scores=_masked_frame(run.scores), scans=_masked_frame(run.scans))
+    )
+
+
+def _masked_frame(frame: pl.DataFrame | None) -> pl.DataFrame | None:
+    if frame is None:
+        return None
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    return frame.with_columns(
+        pl.Series(name, [masked(value) for value in frame[name]], dtype=pl.String) for name in texts
+    )
+
+
+def _column_names(names: Sequence[str]) -> dict[str, str]:
+    """Return the names of columns without secrets, no two alike."""
+    told: dict[str, str] = {}
+    for name in names:
+        clean = masked(name)
+        told[name] = clean if clean not in told.values() else f"{clean} {len(told)}"
+    return told
+
+
+def _lines(samples: pl.DataFrame) -> str:
+    """Return samples as JSON Lines; what a sample does not tell has no key."""
+    lines = []
+    for row in samples.iter_rows(named=True):
+        told = {key: value for key, value in row.items() if value is not None}
+        if "reward_components" in told:
+            told["reward_components"] = json.loads(told["reward_components"])
+        lines.append(published.dumps_line(masked(told)))
+    return "".join(lines)
+
+
+def _columns(run: Run) -> list[dict[str, Any]]:
+    names = _column_names(run.metrics.columns)
+    return [
+        {"column": names.get(name, name), **masked(asdict(column))}
+        for name, column in run.columns.items()
+        if name in names
+    ]
+
+
+def _settings(run: Run) -> list[dict[str, Any]]:
+    return [asdict(setting) for setting in run.config.values()]
+
+
+def _missing(run: Run, unknown: bool) -> Iterator[str]:
+    """Yield a sentence for each thing that the bundle lacks because the run does."""
+    if not run.metrics.height:
+        yield "No metrics: the log holds none that is known."
+    if not run.config:
+        yield "No settings were found."
+    if not run.checkpoints:
+        yield "No checkpoints were found: the ladder is empty."
+    if unknown:
+        yield f"How {run.framework} goes on from a checkpoint is not known to this version."
+    if run.scores is None:
+        yield "Nothing was recomputed: no reference model was given."
+
+
+def _versions() -> Mapping[str, str]:
+    return {
+        "rlhfdoctor": __version__,
+        "polars": pl.__version__,
+        "Python": platform.python_version(),
+    }
+
+
+def _part(name: str, what: str, text: str) -> Part:
+    return Part(name, what, text.encode(), text.count(MASK))
+
+
+def _json(name: str, what: str, document: Mapping[str, object]) -> Part:
+    return _part(name, what, published.dumps(masked(document)))
+
+
+def _frame(name: str, frame: pl.DataFrame, save: Any) -> Part:
+    """Return a frame as a file; only the names of its columns are text."""
+    stream = io.BytesIO()
+    save(stream)
+    what = f"the metrics: {frame.height} rows, {frame.width} columns"
+    return Part(name, what, stream.getvalue(), "".join(frame.columns).count(MASK))
