@@ -112,23 +112,22 @@ def last_samples(run: Run, onset: Onset | None, keep: int) -> tuple[pl.DataFrame
     places = run.samples.select("step", "line").with_row_index("place").collect()
     count = places.height
     if not count:
-        return _taken(run, []), "The run has no samples."
+        return _taken(run, places), "The run has no samples."
     told = places.drop_nulls("step")
     if onset is None or not told.height:
-        last = places if onset is None and not told.height else told if told.height else places
-        last = last.sort("step", "place", nulls_last=False).tail(keep)
+        last = (told if told.height else places).sort("step", "place").tail(keep)
         why = "No onset was found" if onset is None else "The samples tell no steps"
         which = f"{why}: these are the last {last.height} of {count} samples."
-        return _taken(run, last["place"].to_list()), which
+        return _taken(run, last), which
     before = told.filter(pl.col("step") + run.log_offset < onset.low)
     last = before.sort("step", "place").tail(keep)
     when = f"the onset at step {onset.step} (between {onset.low} and {onset.high})"
     if not last.height:
-        return _taken(run, []), f"None of the {count} samples was drawn before {when}."
+        return _taken(run, last), f"None of the {count} samples was drawn before {when}."
     first, final = last["step"][0], last["step"][-1]
     steps = f"of step {final}" if first == final else f"of steps {first} to {final}"
     offset = f" (log rows less the offset of {run.log_offset})" if run.log_offset else ""
-    taken = _taken(run, last["place"].to_list())
+    taken = _taken(run, last)
     files = ", ".join(taken["source"].unique(maintain_order=True).drop_nulls())
     return taken, (
         f"The last {last.height} of the {before.height} samples drawn before {when}:"
@@ -136,11 +135,11 @@ def last_samples(run: Run, onset: Onset | None, keep: int) -> tuple[pl.DataFrame
     )
 
 
-def _taken(run: Run, places: Sequence[int]) -> pl.DataFrame:
+def _taken(run: Run, places: pl.DataFrame) -> pl.DataFrame:
     """Return the samples at these places of the frame, in this order."""
-    order = pl.DataFrame({"place": places}, schema={"place": pl.UInt32}).with_row_index("order")
-    found = run.samples.with_row_index("place").filter(pl.col("place").is_in(list(places)))
-    return found.collect().join(order, on="place").sort("order").drop("place", "order")
+    order = places.select("place").with_row_index("order").lazy()
+    found = run.samples.with_row_index("place").join(order, on="place")
+    return found.sort("order").drop("place", "order").collect()
 
 
 def _place(folder: Path) -> Path:

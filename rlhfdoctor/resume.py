@@ -647,12 +647,13 @@ def resume(run: Run, checkpoint: Checkpoint | None, changes: Sequence[Change]) -
     facts = _facts(run, checkpoint, changes)
     places = _places(run, checkpoint, way)
     step = "" if checkpoint is None else str(checkpoint.step)
-    lines = []
+    changed, aside = _changed(run, changes, way)
+    lines = list(aside) if way.kind == "shell" else []
     for needs, text in way.lines:
         if not _holds(needs, facts):
             continue
         if text == "{changes}":
-            lines += _changed(run, changes, way)
+            lines += changed if way.kind == "shell" else [*aside, *changed]
         elif "{seed}" not in text or not any(item.parameter == "seed" for item in changes):
             lines.append(text.format(**places))
     return Resume(
@@ -745,14 +746,15 @@ def _holds(needs: str, facts: set[str]) -> bool:
     return all((word.lstrip("!") in facts) != word.startswith("!") for word in needs.split())
 
 
-def _changed(run: Run, changes: Sequence[Change], way: Way) -> list[str]:
+def _changed(run: Run, changes: Sequence[Change], way: Way) -> tuple[list[str], list[str]]:
     """Return a line for each change that the framework has a setting for; comments for others."""
+    margin = "    " if way.kind == "python" else ""
     lines, told = [], []
     for change in changes:
         names = way.keys.get(change.parameter)
         if not names or change.suggested is None:
             what = "" if change.suggested is None else f"{change.suggested}; "
-            told.append(f"# {_plain(f'{change.parameter}: {what}{change.why}')}")
+            told.append(f"{margin}# {_plain(f'{change.parameter}: {what}{change.why}')}")
             continue
         setting = run.config.get(change.parameter)
         spelled = "" if setting is None else (setting.where.key or "").replace("/", ".")
@@ -762,7 +764,7 @@ def _changed(run: Run, changes: Sequence[Change], way: Way) -> list[str]:
         for item in beside:
             other, _, fixed = item.format(value=value).partition("=")
             lines.append(way.assign.format(key=other, value=fixed))
-    return [f"    {line}" for line in told] + lines if way.kind == "python" else told + lines
+    return lines, told
 
 
 def _named(names: Sequence[str], spelled: str) -> str:

@@ -302,8 +302,8 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         run("DeepSpeed-Chat", "PPO"),
         saved("actor"),
         [RATE, BETA],
-        "# your command, with these options\n"
         "# kl_coef: 0.04; twice\n"
+        "# your command, with these options\n"
         "    --actor_model_name_or_path /runs/actor \\\n"
         "    --actor_learning_rate 4e-05",
     ),
@@ -320,9 +320,9 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         run("MOSS-RLHF", "PPO"),
         None,
         [Change("reward_model", None, "renewed", "the third row"), replace(RATE, suggested=None)],
-        "# your train_ppo.py command, with these options\n"
         "# reward_model: renewed; the third row\n"
-        "# learning_rate: a tenth",
+        "# learning_rate: a tenth\n"
+        "# your train_ppo.py command, with these options",
     ),
 }
 
@@ -331,6 +331,38 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
 def test_the_text_is(name: str) -> None:
     made, checkpoint, changes, text = TEXTS[name]
     assert told(made, checkpoint, *changes).text == text
+
+
+@pytest.mark.parametrize("lora", [0, 8], ids=["whole", "adapter"])
+@pytest.mark.parametrize(
+    "checkpoint",
+    [None, saved(), saved(form="dcp")],
+    ids=["from the start", "Hugging Face's", "sharded"],
+)
+def test_every_text_is_valid_in_its_language(
+    lora: int, checkpoint: Checkpoint | None, tmp_path: Path
+) -> None:
+    found = {
+        (item.framework, item.algorithm): resume(
+            run(item.framework, item.algorithm, dialect=item.name, lora_rank=lora),
+            checkpoint,
+            [RATE, BETA, Change("reward_model", None, "renewed", "the third row")],
+        )
+        for item in registry.members("dialects", dialects.Dialect)
+    }
+    kinds = set()
+    for item in found.values():
+        if item is None:
+            continue
+        kinds.add(item.kind)
+        if item.kind == "python":
+            assert any(isinstance(node, ast.Call) for node in ast.walk(ast.parse(item.text)))
+        elif item.kind == "yaml":
+            assert isinstance(yaml.safe_load(item.text), dict)
+        else:
+            assert spoken(item.text, tmp_path)
+        assert len(item.caveats) == len(set(item.caveats))
+    assert kinds == {"python", "yaml", "shell"}
 
 
 @pytest.mark.parametrize(
