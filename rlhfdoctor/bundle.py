@@ -30,7 +30,6 @@ from rlhfdoctor.reports import json as published
 from rlhfdoctor.reports._bundle import manifest, rollback_markdown
 from rlhfdoctor.reports._lines import five_lines, shown
 from rlhfdoctor.reports.markdown import markdown
-from rlhfdoctor.resume import resume
 from rlhfdoctor.rollback import ladder
 
 KEEP = 50
@@ -195,24 +194,26 @@ def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
     """Return the files of one run, the list of them last."""
     told = _masked(diagnosis)
     run, plan = told.run, told.rollback
-    rungs = masked(ladder(diagnosis.run, diagnosis.rollback))
-    onward = resume(diagnosis.run, diagnosis.rollback.checkpoint, diagnosis.rollback.changes)
+    rungs = masked(ladder(diagnosis.run, diagnosis.rollback, diagnosis.onset))
     taken, which = last_samples(run, told.onset, keep)
-    plan_told = {
-        "run": {"id": run.name, "path": run.path},
-        "rollback": published.rollback(plan),
-        "ladder": rungs,
-    }
+    plan_told = published.envelope(
+        exit_code,
+        {
+            "run": {"id": run.name, "path": run.path},
+            "rollback": published.rollback(plan),
+            "ladder": rungs,
+        },
+    )
     named = run.metrics.rename(_column_names(run.metrics.columns))
     parts = [
         _json("diagnosis.json", "the diagnosis", published.published(told, exit_code)),
         _part("diagnosis.md", "the diagnosis, to read", markdown.render([told], Page(exit_code))),
-        _json("rollback.json", "the plan and the ladder", published.envelope(exit_code, plan_told)),
-        _part(
-            "rollback.md",
+        _json(
+            "rollback.json",
             "the plan, how to go on, and the ladder",
-            rollback_markdown(plan, rungs, masked(onward)),
+            published.envelope(exit_code, plan_told),
         ),
+        _part("rollback.md", "the plan, to read", rollback_markdown(plan, rungs)),
         _part("samples.jsonl", f"{taken.height} samples", _lines(taken)),
         _frame("metrics.parquet", named, named.write_parquet),
         _frame("metrics.csv", named, named.write_csv),
@@ -223,7 +224,7 @@ def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
         {"name": part.name, "what": part.what, "bytes": len(part.content), "masked": part.masked}
         for part in parts
     ]
-    remarks = [which, *_missing(run, onward is None)]
+    remarks = [which, *_missing(told)]
     page = manifest(five_lines(told), entries, remarks, _versions())
     return [*parts, _part("README.md", "this list", page)]
 
@@ -279,15 +280,16 @@ def _settings(run: Run) -> list[dict[str, Any]]:
     return [asdict(setting) for setting in run.config.values()]
 
 
-def _missing(run: Run, unknown: bool) -> Iterator[str]:
+def _missing(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield a sentence for each thing that the bundle lacks because the run does."""
+    run, plan = diagnosis.run, diagnosis.rollback
     if not run.metrics.height:
         yield "No metrics: the log holds none that is known."
     if not run.config:
         yield "No settings were found."
     if not run.checkpoints:
         yield "No checkpoints were found: the ladder is empty."
-    if unknown:
+    if plan.resume is None and (plan.needed or plan.checkpoint is not None):
         yield f"How {run.framework} goes on from a checkpoint is not known to this version."
     if run.scores is None:
         yield "Nothing was recomputed: no reference model was given."

@@ -72,9 +72,9 @@ def test_the_diagnosis_is_the_one_that_is_printed(
 
 def test_the_plan_says_how_to_go_on(late: Path) -> None:
     page = (late / "rollback.md").read_text(encoding="utf-8")
-    assert "```python\ncheckpoint = '" in page
+    assert "\n    args = GRPOConfig(\n" in page
     assert "trainer.train(resume_from_checkpoint=" in page
-    assert "| checkpoint-40 |" in page
+    assert "| -\\> checkpoint-40 |" in page
 
 
 def test_the_samples_are_the_last_fifty_before_the_onset(late: Path) -> None:
