@@ -194,7 +194,8 @@ def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
     """Return the files of one run, the list of them last."""
     told = _masked(diagnosis)
     run, plan = told.run, told.rollback
-    rungs = masked(ladder(diagnosis.run, diagnosis.rollback, diagnosis.onset))
+    onset, causes = diagnosis.onset, diagnosis.causes
+    rungs = masked(ladder(diagnosis.run, diagnosis.rollback, onset, causes))
     taken, which = last_samples(run, told.onset, keep)
     plan_told = published.envelope(
         exit_code,
