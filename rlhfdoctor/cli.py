@@ -27,6 +27,7 @@ from rlhfdoctor import __version__
 from rlhfdoctor.errors import DoctorError
 
 if TYPE_CHECKING:
+    from rlhfdoctor.compare import Summary
     from rlhfdoctor.model import Diagnosis, Note, Run, Sample, Severity
     from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
@@ -70,6 +71,14 @@ class By(str, enum.Enum):
     """What ``samples --by`` breaks down by."""
 
     step = "step"
+
+
+class Axis(str, enum.Enum):
+    """What ``compare --by`` aligns runs by."""
+
+    step = "step"
+    kl = "kl"
+    epoch = "epoch"
 
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder or log file; - is stdin.")]
@@ -508,6 +517,98 @@ def _complaining(path: Path, failed: list[dict[str, Any]]) -> Iterator[None]:
         return
     _complain(told, "terminal", code)
     failed.append({"path": str(path), "exit_code": code, "error": told.message, "hint": told.hint})
+
+
+@app.command()
+def compare(
+    runs: RunPaths = None,
+    by: Annotated[
+        Axis, typer.Option("--by", help="Shared axis; kl: the root of the KL, against reward.")
+    ] = Axis.step,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", metavar="NAME", help="What is drawn (repeatable)."),
+    ] = None,
+    points: Annotated[
+        int, typer.Option("--points", min=2, max=128, help="Columns of a curve.")
+    ] = 40,
+    db: Annotated[
+        Path | None,
+        typer.Option("--db", metavar="FILE", help="Keep runs here; compare with those kept."),
+    ] = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    profile: ProfileName = None,
+    settings: Settings = None,
+    form: Format = "terminal",
+    output: Outputs = None,
+) -> int:
+    """Set runs side by side: tables, curves, what the sick share."""
+    from dataclasses import asdict
+
+    from rlhfdoctor import compare as comparison
+    from rlhfdoctor import ledger
+
+    _table_format(form)
+    asked = comparison.drawn(metric or (), by.value)
+    _check_outputs(output, _table_format, (), None)
+    if db is not None:
+        ledger.check(db, create=bool(runs))
+    limits = _limits(profile, settings)
+    failed: list[dict[str, Any]] = []
+    given: list[Summary] = []
+    outcomes: dict[str, int] = {}
+    paths = runs or ([] if db else [Path()])
+    for run in _each(paths, failed, lambda path: _read(path, None, dialect, mapping, None)):
+        _check_outputs(output, _table_format, [run], None)
+        if db is not None and _is_source(db, run):
+            raise DoctorError(f"--db {db}: it is a file of the run", "name another file")
+        with _complaining(Path(run.path), failed):
+            given.append(comparison.summary(_diagnoses([run], limits)[0], asked))
+    if db is not None:
+        for item in given:
+            outcome = ledger.store(db, item.key, asdict(item))
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    kept = [] if db is None or (runs and not given) else comparison.stored(ledger.runs(db))
+    code = _worst([0, *(item["exit_code"] for item in failed)])
+    document = {
+        "db": None if db is None else {"path": str(db), "runs": len(kept), "outcomes": outcomes},
+        **comparison.compare(given, beside=kept, by=by.value, metrics=asked, points=points),
+        "failed": failed,
+    }
+    for report, path in _outputs(output, _table_format):
+        _write(Path(path), _compare_text(report, document, code), ())
+    _print(_compare_text(form, document, code))
+    return code
+
+
+def _each(
+    paths: Sequence[Path], failed: list[dict[str, Any]], read: Callable[[Path], list[Run]]
+) -> Iterator[Run]:
+    """Yield runs one by one, and hold none that was used; complain about what cannot be read."""
+    from rlhfdoctor.reports._progress import progress
+
+    with progress("paths") as advance:
+        for done, path in enumerate(paths):
+            advance(str(path), done, len(paths))
+            found: list[Run] = []
+            with _complaining(path, failed):
+                found = read(path)
+            while found:
+                yield found.pop(0)
+
+
+def _compare_text(form: str, document: dict[str, Any], code: int) -> str:
+    from rlhfdoctor.reports._compare import compare_lines, compare_markdown
+    from rlhfdoctor.reports.json import dumps, envelope
+    from rlhfdoctor.reports.terminal import write
+
+    if form == "json":
+        return dumps(envelope(code, document))
+    if form == "markdown":
+        return compare_markdown(document)
+    page = _page(code)
+    return write(compare_lines(document, page.width), page)
 
 
 @app.command()

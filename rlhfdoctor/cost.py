@@ -47,6 +47,18 @@ def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | No
     )
 
 
+def spent(run: Run) -> tuple[float | None, float | None]:
+    """Return the wall-clock hours and the GPU-hours of the whole log; None where it does not tell.
+
+    As in ``cost``: the logged time of each step, or the clock; the GPUs of the configuration.
+    """
+    first, last, gpus = run.first_step, run.last_step, run.number("gpus")
+    if first is None or last is None:
+        return None, None
+    hours = _hours(_clock(run), first, last)
+    return hours, None if hours is None or gpus is None else hours * gpus
+
+
 def _unpriced(gpus: float | None, *hours: float | None) -> str:
     """Say what a price lacks to become money."""
     lacking = [] if gpus is not None else ["the configuration tells no number of GPUs"]

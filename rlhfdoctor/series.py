@@ -6,6 +6,7 @@ Every function takes plain lists of finite numbers, oldest first.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import fmean, median
@@ -152,6 +153,97 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
         return None
     sxy = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
     return sxy / math.sqrt(sxx * syy)
+
+
+EXACT = 12
+"""Pairs up to which every arrangement is counted: up to 479 million, in well under a second."""
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value, from 1; equal values share the mean of their ranks."""
+    order = sorted(values)
+    first = {value: place for place, value in reversed(list(enumerate(order, start=1)))}
+    last = {value: place for place, value in enumerate(order, start=1)}
+    return [(first[value] + last[value]) / 2 for value in values]
+
+
+def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+    """Return Spearman's rho, or None for fewer than three points or a constant side."""
+    return correlation(ranks(xs), ranks(ys))
+
+
+def rank_test(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return the two-sided p-value of Spearman's rho, were all arrangements equally likely.
+
+    Up to ``EXACT`` pairs it is the share of the arrangements of ``ys`` at which |rho| is no
+    smaller, counted exactly, ties included; beyond, Student's t with n - 2 degrees of freedom.
+    """
+    count = len(xs)
+    if count > EXACT:
+        rho = rank_correlation(xs, ys)
+        return 1.0 if rho is None else _student(rho, count - 2)
+    mine, theirs = ([round(2 * rank) for rank in ranks(side)] for side in (xs, ys))
+    mean = count * (count + 1) ** 2
+    least = abs(sum(a * b for a, b in zip(mine, theirs, strict=True)) - mean)
+    levels = sorted(set(theirs))
+    ways: dict[tuple[int, ...], Counter[int]] = {tuple(map(theirs.count, levels)): Counter({0: 1})}
+    for rank in mine:
+        placed: dict[tuple[int, ...], Counter[int]] = {}
+        for left, sums in ways.items():
+            for index, level in enumerate(levels):
+                if left[index]:
+                    fewer = (*left[:index], left[index] - 1, *left[index + 1 :])
+                    into = placed.setdefault(fewer, Counter())
+                    for total, times in sums.items():
+                        into[total + rank * level] += times
+        ways = placed
+    (sums,) = ways.values()
+    extreme = sum(times for total, times in sums.items() if abs(total - mean) >= least)
+    return extreme / sums.total()
+
+
+def _student(rho: float, freedom: int) -> float:
+    """Return the two-sided p-value of a correlation by Student's t.
+
+    The finite series for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4.
+    """
+    if abs(rho) >= 1.0:
+        return 0.0
+    angle = math.asin(abs(rho))
+    cosine = math.cos(angle)
+    term = cosine if freedom % 2 else 1.0
+    total = term if freedom > 1 else 0.0
+    for power in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= cosine * cosine * (power - 1) / power
+        total += term
+    inside = math.sin(angle) * total
+    if freedom % 2:
+        inside = (angle + inside) * 2 / math.pi
+    return max(1.0 - inside, 0.0)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's step-down method (Holm 1979)."""
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for passed, place in enumerate(order):
+        largest = max(largest, min((len(p_values) - passed) * p_values[place], 1.0))
+        corrected[place] = largest
+    return corrected
+
+
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return median, variance, and a robust relative variance: (1.4826 MAD / median)^2.
+
+    The variance of a single value is 0; the relative one is infinite about a median of 0, unless
+    nothing varies.
+    """
+    middle = median(values)
+    error = mean_error(values)[1] if len(values) > 1 else 0.0
+    mad = MAD_TO_SIGMA * median([abs(value - middle) for value in values])
+    relative = mad / abs(middle) if middle else math.inf if mad else 0.0
+    return middle, error * error * len(values), relative * relative
 
 
 def grown(hits: Sequence[int], totals: Sequence[int]) -> tuple[int, int, int] | None:

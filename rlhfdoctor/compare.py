@@ -1,0 +1,777 @@
+"""Several runs side by side: the same quantities on one axis, and what the sick ones share.
+
+A run becomes a ``Summary`` of bounded size, so that one run is held at a time. Quantities stand
+together where metric, unit, estimator and whether they were derived are the same, and nowhere else.
+Nothing is interpolated: a column of a curve shows the last value logged in it or before it, and
+nothing where the run, or the logging of that metric, had ended.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timezone
+from functools import partial
+from itertools import pairwise
+from statistics import median
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from rlhfdoctor import __version__
+from rlhfdoctor.cost import spent
+from rlhfdoctor.errors import DoctorError, did_you_mean
+from rlhfdoctor.measures import batches, log_fingerprint, logged, silent_since, track
+from rlhfdoctor.model import Diagnosis, Run
+from rlhfdoctor.rules._heldout import held_out, rewarding
+from rlhfdoctor.series import (
+    end_level,
+    holm,
+    rank_correlation,
+    rank_test,
+    spread,
+    start_level,
+)
+from rlhfdoctor.vocabulary import METRICS, SETTINGS, metric_of
+
+By = Literal["step", "kl", "epoch"]
+
+QUANTITIES: dict[str, tuple[str, ...]] = {
+    "kl": ("kl_ref_response", "kl_ref_token", "kl_ref_token_diluted", "kl_unknown"),
+    "reward": ("reward_raw_mean", "reward_shaped_mean", "dpo_margin"),
+    "heldout": (),
+    "entropy": ("entropy", "entropy_unknown"),
+    "length": ("response_length_mean",),
+    "gradient": ("grad_norm",),
+}
+"""What is compared, and under which metrics it is logged. Of the held-out scores the first of
+which more is better; of the rewards the first."""
+
+DRAWN: dict[By, tuple[str, ...]] = {
+    "step": ("kl", "reward", "entropy", "length", "gradient"),
+    "epoch": ("kl", "reward", "entropy", "length", "gradient"),
+    "kl": ("reward", "heldout"),
+}
+"""Quantities that are drawn where the user names none. Reward against sqrt(KL) is how Gao et al.
+(2210.10760) draw over-optimisation."""
+
+MEASURED = ("kl", "entropy")
+"""Quantities that are exactly 0 throughout only where nobody computed them."""
+
+MOST_ROWS = 128
+"""Rows of a curve that are kept, evenly, the first and the last among them: thrice as many as a
+page has columns [H]."""
+
+SICKNESS = {"healthy": 0, "degraded": 1, "collapsed": 2}
+"""Verdicts in their order; an inconclusive run has no place in it."""
+
+FEWEST_KNOWN = 3
+"""Runs that must tell a setting for it to be tried."""
+
+FEWEST_RUNS = 8
+"""Runs below which no setting can be told from chance: of two verdicts, four runs each, a perfect
+separation has p = 2/70; with seven runs, 2/35 = 0.057."""
+
+BOOKKEEPING = (
+    *("seed", "planned_steps", "planned_epochs", "updates_done", "logging_steps", "save_steps"),
+    "gpus",
+)
+"""Settings that say how long, where and how often, and nothing of how a policy is updated; each
+further one that is tried would weaken what can be said of the others."""
+
+NUMBERS = tuple(
+    name
+    for name, option in SETTINGS.items()
+    if option.kind in ("count", "positive", "amount", "whole") and name not in BOOKKEEPING
+)
+"""Settings that are tried against the verdict."""
+
+KEPT = (
+    *NUMBERS,
+    *BOOKKEEPING,
+    *(name for name in SETTINGS if SETTINGS[name].kind in ("flag", "dtype")),
+)
+"""Settings that a summary keeps: no names and no paths."""
+
+CATEGORIES = ("framework", "algorithm", "dtype")
+"""What runs are counted by."""
+
+CLAIM = "the gradient-norm variance of PPO exceeds that of DPO"
+"""Told in field articles that compare the two; no source with numbers was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One logged metric of a run, thinned to at most ``MOST_ROWS`` of its finite rows.
+
+    first, last: medians of the first and of the last five logged rows. until: the last step at
+    which it counts: that of the log, or the last logged one where logging stopped before the end.
+    """
+
+    quantity: str
+    metric: str
+    unit: str
+    estimator: str | None
+    derived: bool
+    rows: int
+    first: float
+    last: float
+    until: int
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def scale(self) -> Scale:
+        """What it may be compared with: the same scale and no other."""
+        return Scale(self.quantity, self.metric, self.unit, self.estimator, self.derived)
+
+    def at(self, step: int) -> float | None:
+        """Return the last value kept at or before a step, None before and after its rows."""
+        place = bisect_right(self.steps, step) - 1
+        return self.values[place] if place >= 0 and step <= self.until else None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A metric with its unit and estimator: curves of one scale may share an axis."""
+
+    quantity: str
+    metric: str
+    unit: str
+    estimator: str | None
+    derived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is kept of a diagnosed run.
+
+    log: ``measures.log_fingerprint``. onset: step, low, high. rows: logged steps. epochs: pairs of
+    a step and its epoch, thinned as curves are. perplexity: of the samples by their own
+    log-probabilities, at their first and last step. gradient: ``spread`` of the gradient norm's
+    logged rows; the relative variance is None where it is infinite. hours, gpu_hours: of the whole
+    log. judged: the profile, and a hash of all limits and units. notes: what cannot be compared,
+    and why. diagnosed: when, UTC.
+    """
+
+    name: str
+    path: str
+    log: str | None
+    framework: str
+    algorithm: str
+    step_unit: str
+    log_offset: int
+    verdict: str
+    onset: tuple[int, int, int] | None
+    cause: str | None
+    confidence: str | None
+    first_step: int | None
+    last_step: int | None
+    rows: int
+    settings: Mapping[str, float | int | str | bool]
+    curves: tuple[Curve, ...]
+    epochs: tuple[tuple[int, float], ...]
+    perplexity: tuple[float, float] | None
+    gradient: tuple[float, float, float | None] | None
+    hours: float | None
+    gpu_hours: float | None
+    judged: str
+    tool: str
+    notes: tuple[str, ...]
+    diagnosed: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """By what a run is known again: its log and its name, or its path where it has no log."""
+        return (self.log or self.path, self.name)
+
+
+def drawn(metrics: Sequence[str], by: By) -> tuple[str, ...]:
+    """Return the quantities and metrics to draw; an unknown name is an error."""
+    for name in metrics:
+        if name not in QUANTITIES and metric_of(name) is None:
+            close = did_you_mean(name, (*QUANTITIES, *METRICS))
+            raise DoctorError(
+                f"--metric {name}: no such metric{close}",
+                f"{', '.join(QUANTITIES)}, or a column that inspect lists",
+            )
+    return (*dict.fromkeys(metrics),) or DRAWN[by]
+
+
+def summary(diagnosis: Diagnosis, metrics: Sequence[str] = ()) -> Summary:
+    """Keep of a diagnosed run what a comparison needs; ``metrics``: further ones than usual."""
+    run, onset = diagnosis.run, diagnosis.onset
+    cause = diagnosis.causes[0] if diagnosis.causes else None
+    notes: list[str] = []
+    curves = tuple(_curves(run, metrics, notes))
+    now = datetime.now(timezone.utc)
+    hours, gpu_hours = spent(run)
+    return Summary(
+        name=run.name,
+        path=run.path,
+        log=log_fingerprint(run),
+        framework=run.framework,
+        algorithm=run.algorithm,
+        step_unit=run.step_unit,
+        log_offset=run.log_offset,
+        verdict=diagnosis.verdict,
+        onset=(onset.step, onset.low, onset.high) if onset else None,
+        cause=cause.name if cause else None,
+        confidence=cause.confidence if cause else None,
+        first_step=run.first_step,
+        last_step=run.last_step,
+        rows=run.logged_steps,
+        settings=_settings(run, notes),
+        curves=curves,
+        epochs=_epochs(run),
+        perplexity=_perplexity(run),
+        gradient=_gradient(run),
+        hours=hours,
+        gpu_hours=gpu_hours,
+        judged=_judged(diagnosis),
+        tool=__version__,
+        notes=(*notes,),
+        diagnosed=now.isoformat(timespec="seconds"),
+    )
+
+
+def _curves(run: Run, metrics: Sequence[str], notes: list[str]) -> Iterator[Curve]:
+    """Yield the curves of a run, and note what has no unit or was never computed."""
+    told: set[str] = set()
+    for quantity in dict.fromkeys((*QUANTITIES, *metrics)):
+        for name in _columns(run, quantity):
+            if name in told:
+                continue
+            told.add(name)
+            found = track(run, name)
+            if found.column.unit == "unknown":
+                key = next((place.key for place in found.column.sources if place.key), name)
+                notes.append(f"{key} has no known unit: not compared; --map {key}=METRIC states it")
+                continue
+            if quantity in MEASURED and found.placeholder:
+                notes.append(f"{name} is 0 in every row: not measured, not compared")
+                continue
+            stopped = silent_since(run, name)
+            kept = _kept(len(found))
+            yield Curve(
+                quantity,
+                name,
+                found.column.unit,
+                found.column.estimator,
+                found.column.derived,
+                rows=len(found),
+                first=start_level(found.values),
+                last=end_level(found.values),
+                until=run.last_step or 0 if stopped is None else stopped,
+                steps=tuple(found.steps[place] for place in kept),
+                values=tuple(found.values[place] for place in kept),
+            )
+
+
+def _columns(run: Run, quantity: str) -> list[str]:
+    """Return the columns of a run that tell a quantity, or are called so."""
+    if quantity == "heldout":
+        return [found.metric for found in rewarding(held_out(run))[:1]]
+    there = [name for name in QUANTITIES.get(quantity, (quantity,)) if logged(run, name)]
+    return there[:1] if quantity == "reward" else there
+
+
+def _kept(count: int) -> list[int]:
+    """Return which of ``count`` rows are kept: all, or ``MOST_ROWS`` spread evenly over them."""
+    if count <= MOST_ROWS:
+        return [*range(count)]
+    return [round(place * (count - 1) / (MOST_ROWS - 1)) for place in range(MOST_ROWS)]
+
+
+def _epochs(run: Run) -> tuple[tuple[int, float], ...]:
+    told = run.metrics.select("step", "epoch").drop_nulls()
+    kept = told[_kept(told.height)]
+    return tuple((step, epoch) for step, epoch in kept.iter_rows() if math.isfinite(epoch))
+
+
+def _settings(run: Run, notes: list[str]) -> dict[str, float | int | str | bool]:
+    found = {
+        name: run.config[name].value
+        for name in KEPT
+        if name in run.config and not _endless(run.config[name].value)
+    }
+    if "learning_rate" not in found and logged(run, "lr"):
+        found["learning_rate"] = max(track(run, "lr").values)
+        notes.append("its learning rate is the largest one logged: no configuration tells it")
+    return found
+
+
+def _endless(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _perplexity(run: Run) -> tuple[float, float] | None:
+    """Return the perplexity of the first and of the last scored step of the largest file."""
+    known = [item for item in batches(run) if item.step is not None and item.perplexity]
+    size: Counter[str] = Counter()
+    for item in known:
+        size[item.source] += len(item.items)
+    if not size:
+        return None
+    source = max(size, key=lambda name: (size[name], name))
+    own = [item.perplexity for item in known if item.source == source]
+    return (own[0] or 0.0, own[-1] or 0.0)
+
+
+def _gradient(run: Run) -> tuple[float, float, float | None] | None:
+    if not logged(run, "grad_norm"):
+        return None
+    middle, variance, relative = spread(track(run, "grad_norm").values)
+    if not math.isfinite(variance):
+        return None
+    return middle, variance, relative if math.isfinite(relative) else None
+
+
+def _judged(diagnosis: Diagnosis) -> str:
+    """Return what decided the verdict beside the run: the profile, and a hash of all limits."""
+    import hashlib
+
+    limits = repr(sorted((code, sorted(own.items())) for code, own in diagnosis.limits.items()))
+    maps = repr(sorted((name, item.unit) for name, item in diagnosis.run.columns.items()))
+    told = hashlib.sha256(f"{limits}|{maps}".encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{diagnosis.profile} {told[:12]}"
+
+
+# What was stored
+
+
+def stored(documents: Iterable[Mapping[str, Any]]) -> list[Summary]:
+    """Return the summaries that ``asdict`` made documents of; one that is none is an error."""
+    try:
+        return [_restored(document) for document in documents]
+    except ValueError as error:
+        raise DoctorError(
+            f"a run that was stored cannot be read: {error}", "store it again in a new file"
+        ) from error
+
+
+def _restored(document: Mapping[str, Any]) -> Summary:
+    told = {**document}
+    curves = told.get("curves")
+    if not isinstance(curves, list) or not all(isinstance(item, dict) for item in curves):
+        raise ValueError("no curves")
+    told["curves"] = tuple(_made(Curve, item) for item in curves)
+    made: Summary = _made(Summary, told)
+    return made
+
+
+def _made(kind: type[Any], told: Mapping[str, Any]) -> Any:
+    """Make a dataclass of a document, every field checked against its type."""
+    hints = get_type_hints(kind)
+    if told.keys() != {item.name for item in fields(kind)}:
+        raise ValueError(f"not the fields of a {kind.__name__}")
+    whole: dict[str, Any] = {name: _tuples(value) for name, value in told.items()}
+    for name, value in whole.items():
+        if not _fits(value, hints[name]):
+            raise ValueError(f"{name} is no {hints[name]}")
+    if kind is Curve and not len(whole["steps"]) == len(whole["values"]) > 0:
+        raise ValueError("a curve without a value for each step")
+    return kind(**whole)
+
+
+def _tuples(value: object) -> object:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Say whether a value is of a type; a float is finite."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, item) for item in inner)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if inner[-1:] == (...,):
+            return all(_fits(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(map(_fits, value, inner))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
+    return type(value) is hint
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+# Side by side
+
+
+def compare(
+    given: Sequence[Summary],
+    *,
+    beside: Sequence[Summary] = (),
+    by: By = "step",
+    metrics: Sequence[str] = (),
+    points: int = 40,
+) -> dict[str, Any]:
+    """Return runs side by side: tables, curves on a shared axis, and what the sick ones share.
+
+    beside: runs that were stored; of one that is also given the longer reading counts. metrics: as
+    ``drawn`` returns them. points: columns of a curve.
+    """
+    once = _distinct(given)
+    summaries = _distinct((*once, *beside))
+    labels = _labels(summaries)
+    scales = _scales(summaries)
+    notes = [
+        {"where": label, "text": note}
+        for label, item in zip(labels, summaries, strict=True)
+        for note in item.notes
+    ]
+    if len(once) < len(given):
+        more = len(given) - len(once)
+        notes.append({"where": "runs", "text": f"{more} given again, the same log and name: once"})
+    return {
+        "by": by,
+        "runs": [_row(label, item, scales) for label, item in zip(labels, summaries, strict=True)],
+        "scales": [_told(scale) for scale in scales],
+        "curves": _drawings(summaries, labels, scales, by, metrics or DRAWN[by], points, notes),
+        "settings": associations(summaries),
+        "algorithms": _algorithms(summaries),
+        "claim": _claim(summaries),
+        "notes": notes,
+    }
+
+
+def _distinct(summaries: Iterable[Summary]) -> list[Summary]:
+    """Return runs without those that occur again; of two readings of a log the longer counts."""
+    found: dict[tuple[str, str], Summary] = {}
+    for item in summaries:
+        known = found.get(item.key)
+        if known is None or item.rows > known.rows:
+            found[item.key] = item
+    return [*found.values()]
+
+
+def _labels(summaries: Sequence[Summary]) -> list[str]:
+    """Return a name for each run: its own, its path where several are called so, else numbered."""
+    names = Counter(item.name for item in summaries)
+    paths = Counter(item.path for item in summaries)
+    found: list[str] = []
+    for item in summaries:
+        label = item.name if names[item.name] == 1 else item.path
+        if names[item.name] > 1 < paths[item.path]:
+            label = f"{item.path} {item.name}"
+        again = sum(known == label or known.startswith(f"{label} #") for known in found)
+        found.append(f"{label} #{again + 1}" if again else label)
+    return found
+
+
+def _scales(summaries: Sequence[Summary]) -> list[Scale]:
+    """Return every scale of the runs, in the order of ``QUANTITIES`` and of their metrics."""
+    there = dict.fromkeys(curve.scale for item in summaries for curve in item.curves)
+    order = {name: place for place, name in enumerate(QUANTITIES)}
+    return sorted(there, key=lambda scale: order.get(scale.quantity, len(order)))
+
+
+def _told(scale: Scale) -> dict[str, Any]:
+    return {item.name: getattr(scale, item.name) for item in fields(scale)}
+
+
+def _row(label: str, item: Summary, scales: Sequence[Scale]) -> dict[str, Any]:
+    gradient = item.gradient or (None, None, None)
+    return {
+        "run": label,
+        "name": item.name,
+        "path": item.path,
+        "framework": item.framework,
+        "algorithm": item.algorithm,
+        "verdict": item.verdict,
+        "onset_step": item.onset[0] if item.onset else None,
+        "onset_interval": list(item.onset[1:]) if item.onset else None,
+        "cause": item.cause,
+        "confidence": item.confidence,
+        "step_unit": item.step_unit,
+        "first_step": item.first_step,
+        "last_step": item.last_step,
+        "logged_steps": item.rows,
+        "values": [
+            {"scale": scales.index(curve.scale), "rows": curve.rows}
+            | {"first": curve.first, "last": curve.last}
+            for curve in item.curves
+        ],
+        "perplexity": list(item.perplexity) if item.perplexity else None,
+        "gradient": dict(zip(("median", "variance", "relative_variance"), gradient, strict=True)),
+        "hours": item.hours,
+        "gpu_hours": item.gpu_hours,
+        "settings": dict(item.settings),
+        "diagnosed": item.diagnosed,
+    }
+
+
+# Curves
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A curve on its axis: (x, value) by x, where it ends, and where the onset lies."""
+
+    run: str
+    points: list[tuple[float, float]]
+    until: float
+    onset: float | None
+
+
+def _drawings(
+    summaries: Sequence[Summary],
+    labels: Sequence[str],
+    scales: Sequence[Scale],
+    by: By,
+    metrics: Sequence[str],
+    points: int,
+    notes: list[dict[str, str]],
+) -> list[dict[str, Any]]:
+    """Return the curves of each asked scale that share an axis, on the columns of that axis."""
+    groups: dict[tuple[Scale, str, Scale | None], list[_Line]] = {}
+    least = min((item.log_offset for item in summaries), default=0)
+    for label, item in zip(labels, summaries, strict=True):
+
+        def told(text: str, label: str = label) -> None:
+            notes.append({"where": label, "text": text})
+
+        asked = [curve for curve in item.curves if {curve.quantity, curve.metric} & {*metrics}]
+        for name in metrics:
+            if not any(name in (curve.quantity, curve.metric) for curve in item.curves):
+                told(f"no {name} to draw")
+        for axis, against, place in _axes(item, item.log_offset - least, by, told):
+            for curve in asked:
+                if by == "kl" and curve.quantity == "kl":
+                    continue
+                line = _line(label, item, curve, place)
+                if line.points:
+                    groups.setdefault((curve.scale, axis, against), []).append(line)
+    axes = {
+        (axis, against): _ends(lines, points, counted=axis in ("step", "row"))
+        for axis, against in {key[1:] for key in groups}
+        if (lines := [line for key in groups if key[1:] == (axis, against) for line in groups[key]])
+    }
+    order = sorted(groups, key=lambda key: (scales.index(key[0]), key[1]))
+    return [
+        {
+            "scale": scales.index(scale),
+            "axis": axis,
+            "against": None if against is None else _told(against),
+            **axes[axis, against],
+            **_drawing(groups[scale, axis, against], axes[axis, against]["ends"]),
+        }
+        for scale, axis, against in order
+    ]
+
+
+Place = Callable[[int], float | None]
+"""Where a logged step stands on an axis; None where it has no place there."""
+
+
+def _axes(
+    item: Summary, shift: int, by: By, told: Callable[[str], None]
+) -> Iterator[tuple[str, Scale | None, Place]]:
+    """Yield the axes that a run stands on: a name, the scale of the KL that it is a root of.
+
+    shift: how much further this run's logged steps are ahead of its updates than another's.
+    """
+    if by == "step":
+        if shift:
+            told(f"logs its updates {shift} steps later than others: its curves are moved by that")
+        yield item.step_unit, None, lambda step: step - shift
+    elif by == "epoch":
+        if item.epochs:
+            yield "epoch", None, lambda step: _epoch(item.epochs, step)
+        else:
+            told("logs no epoch: not drawn")
+    else:
+        distances = [curve for curve in item.curves if curve.quantity == "kl"]
+        if not distances:
+            told("has no KL of a known unit: not drawn")
+        for curve in distances:
+            below = sum(value < 0 for value in curve.values)
+            if below:
+                told(
+                    f"{curve.metric} is negative in {below} of {len(curve.values)} rows kept, "
+                    "which have no root: left out"
+                )
+            yield f"sqrt({curve.unit})", curve.scale, partial(_distance, curve)
+
+
+def _epoch(epochs: Sequence[tuple[int, float]], step: int) -> float | None:
+    """Return the last epoch logged at or before a step."""
+    place = bisect_right(epochs, (step, math.inf)) - 1
+    return epochs[place][1] if place >= 0 else None
+
+
+def _distance(curve: Curve, step: int) -> float | None:
+    """Return the root of the KL logged last at or before a step; a negative one has none."""
+    value = curve.at(step)
+    return None if value is None or value < 0 else math.sqrt(value)
+
+
+def _line(label: str, item: Summary, curve: Curve, place: Place) -> _Line:
+    there = [(place(step), value) for step, value in zip(curve.steps, curve.values, strict=True)]
+    known = [(x, value) for x, value in there if x is not None]
+    ends = [x for x in (place(curve.until), *(x for x, _ in known)) if x is not None]
+    # a stable sort: of equal places the later row stands last
+    return _Line(
+        label,
+        sorted(known, key=lambda point: point[0]),
+        max(ends, default=-math.inf),
+        place(item.onset[0]) if item.onset else None,
+    )
+
+
+def _ends(lines: Sequence[_Line], points: int, *, counted: bool) -> dict[str, Any]:
+    """Return where an axis that holds all lines begins, and where each of its columns ends.
+
+    counted: in whole steps.
+    """
+    last = max(line.until for line in lines)
+    if not counted:
+        ends = [last * place / points for place in range(1, points)]
+        return {"first": 0.0, "ends": [*ends, last]}
+    first = int(min(line.points[0][0] for line in lines))
+    count = int(last) - first + 1
+    columns = min(points, count)
+    whole = [first - 1 + round(count * place / columns) for place in range(1, columns + 1)]
+    return {"first": first, "ends": whole}
+
+
+STRAY = 0.1
+"""Share of a run's columns, at either end of their order, that do not widen the scale: single rows
+of k3 reach ten times the level of their run [H]. Its last column does."""
+
+
+def _drawing(lines: Sequence[_Line], ends: Sequence[float]) -> dict[str, Any]:
+    """Return the lines on the columns of an axis, and the ends of their common scale."""
+    drawings = [{"run": line.run, **_columned(line, ends)} for line in lines]
+    lows, highs = [], []
+    for item in drawings:
+        known = [value for value in item["values"] if value is not None]
+        stray = int(STRAY * len(known))
+        kept = (*sorted(known)[stray : len(known) - stray], known[-1])
+        lows.append(min(kept))
+        highs.append(max(kept))
+    return {"low": min(lows), "high": max(highs), "lines": drawings}
+
+
+def _columned(line: _Line, ends: Sequence[float]) -> dict[str, Any]:
+    """Return the value of each column, and the column in which the onset lies."""
+    xs = [x for x, _ in line.points]
+    values: list[float | None] = []
+    onset = None
+    for index, (low, high) in enumerate(pairwise((-math.inf, *ends))):
+        place = bisect_right(xs, high) - 1
+        values.append(line.points[place][1] if place >= 0 and line.until > low else None)
+        if line.onset is not None and low < line.onset <= high:
+            onset = index
+    return {"values": values, "onset_column": onset}
+
+
+# What the sick ones share
+
+
+def associations(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return which settings go with sickness: rank correlations, and shares by value.
+
+    A numeric setting is tried where ``FEWEST_KNOWN`` judged runs tell it and it is not the same in
+    all: Spearman's rho of its value and the verdict (healthy 0, degraded 1, collapsed 2) with
+    ``series.rank_test``, corrected for the number of settings tried. Inconclusive runs are left
+    out. Runs differ in more than one setting at a time, so nothing here is a cause.
+    """
+    judged = [item for item in summaries if item.verdict in SICKNESS]
+    tried = [told for name in NUMBERS if (told := _correlated(name, judged))]
+    corrected = holm([item["p"] for item in tried])
+    found: list[dict[str, Any]] = [
+        {**item, "p_holm": p} for item, p in zip(tried, corrected, strict=True)
+    ]
+    return {
+        "runs": len(judged),
+        "left_out": len(summaries) - len(judged),
+        "verdicts": dict(Counter(item.verdict for item in judged)),
+        "fewest": FEWEST_RUNS,
+        "correlations": sorted(found, key=lambda item: (item["p"], -abs(item["rho"]))),
+        "shares": [told for name in CATEGORIES if (told := _shares(name, judged))],
+    }
+
+
+def _correlated(name: str, judged: Sequence[Summary]) -> dict[str, Any] | None:
+    known = [
+        (float(value), SICKNESS[item.verdict])
+        for item in judged
+        if isinstance(value := item.settings.get(name), int | float)
+        and not isinstance(value, bool)
+        and _finite(value)
+    ]
+    xs, ys = [x for x, _ in known], [y for _, y in known]
+    rho = rank_correlation(xs, ys) if len(known) >= FEWEST_KNOWN else None
+    if rho is None:
+        return None
+    healthy, sick = [x for x, y in known if not y], [x for x, y in known if y]
+    return {
+        "setting": name,
+        "runs": len(known),
+        "rho": rho,
+        "p": rank_test(xs, ys),
+        "healthy": [min(healthy), max(healthy)] if healthy else None,
+        "sick": [min(sick), max(sick)] if sick else None,
+    }
+
+
+def _shares(name: str, judged: Sequence[Summary]) -> dict[str, Any] | None:
+    known = [
+        (str(value), item.verdict != "healthy")
+        for item in judged
+        if (value := getattr(item, name, None) or item.settings.get(name)) is not None
+    ]
+    runs, sick = Counter(value for value, _ in known), Counter(value for value, bad in known if bad)
+    if len(runs) < 2:
+        return None
+    values = [{"value": value, "runs": runs[value], "sick": sick[value]} for value in sorted(runs)]
+    return {"setting": name, "values": values}
+
+
+def _algorithms(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+    """Return, for each algorithm, medians over its runs, each with the number of runs behind it."""
+    names = sorted({item.algorithm for item in summaries})
+    return [
+        {
+            "algorithm": name,
+            "runs": len(own),
+            "verdicts": dict(Counter(item.verdict for item in own)),
+            "gradient_median": _middle(item.gradient and item.gradient[0] for item in own),
+            "gradient_variance": _middle(item.gradient and item.gradient[1] for item in own),
+            "gradient_relative_variance": _middle(
+                item.gradient and item.gradient[2] for item in own
+            ),
+            "perplexity": _middle(item.perplexity and item.perplexity[1] for item in own),
+        }
+        for name in names
+        for own in ([item for item in summaries if item.algorithm == name],)
+    ]
+
+
+def _middle(values: Iterable[float | None]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    return {"runs": len(known), "median": median(known) if known else None}
+
+
+def _claim(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Set the claim against these runs: the medians of both sides, how many runs, and which way."""
+    sides = {
+        name: _middle(
+            item.gradient and item.gradient[1] for item in summaries if item.algorithm == name
+        )
+        for name in ("PPO", "DPO")
+    }
+    ppo, dpo = sides["PPO"]["median"], sides["DPO"]["median"]
+    here = "unknown" if ppo is None or dpo is None else "yes" if ppo > dpo else "no"
+    return {"claim": CLAIM, "here": here, "ppo": sides["PPO"], "dpo": sides["DPO"]}
