@@ -9,6 +9,7 @@ nothing where the run, or the logging of that metric, had ended.
 from __future__ import annotations
 
 import math
+import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -148,17 +149,17 @@ class Scale:
 class Summary:
     """What is kept of a diagnosed run.
 
-    log: ``measures.log_fingerprint``. onset: step, low, high. rows: logged steps. epochs: pairs of
-    a step and its epoch, thinned as curves are. perplexity: of the samples by their own
-    log-probabilities, at their first and last step. gradient: ``spread`` of the gradient norm's
-    logged rows; the relative variance is None where it is infinite. hours, gpu_hours: of the whole
-    log. judged: the profile, and a hash of all limits and units. notes: what cannot be compared,
-    and why. diagnosed: when, UTC.
+    log: ``measures.log_fingerprint``; the path of a run without a log. onset: step, low, high.
+    rows: logged steps. epochs: pairs of a step and its epoch, thinned as curves are. perplexity: of
+    the samples by their own log-probabilities, at their first and last step. gradient: ``spread``
+    of the gradient norm's logged rows; the relative variance is None where it is infinite. hours,
+    gpu_hours: of the whole log. judged: the profile, and a hash of all limits and units. notes:
+    what cannot be compared, and why. diagnosed: when, UTC.
     """
 
     name: str
     path: str
-    log: str | None
+    log: str
     framework: str
     algorithm: str
     step_unit: str
@@ -184,8 +185,8 @@ class Summary:
 
     @property
     def key(self) -> tuple[str, str]:
-        """By what a run is known again: its log and its name, or its path where it has no log."""
-        return (self.log or self.path, self.name)
+        """By what a run is known again: its log and its name."""
+        return self.log, self.name
 
 
 def drawn(metrics: Sequence[str], by: By) -> tuple[str, ...]:
@@ -211,7 +212,7 @@ def summary(diagnosis: Diagnosis, metrics: Sequence[str] = ()) -> Summary:
     return Summary(
         name=run.name,
         path=run.path,
-        log=log_fingerprint(run),
+        log=log_fingerprint(run) or f"path:{os.path.abspath(run.path)}",
         framework=run.framework,
         algorithm=run.algorithm,
         step_unit=run.step_unit,

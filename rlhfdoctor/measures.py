@@ -158,6 +158,19 @@ def silent_since(run: Run, metric: str) -> int | None:
     None where it was logged to the end: the rows after its last value are no more than four of its
     usual gaps, or five.
     """
+    known = _silences(run)
+    if metric not in known:
+        known[metric] = _silent_since(run, metric)
+    return known[metric]
+
+
+@lru_cache(maxsize=1)
+def _silences(run: Run) -> dict[str, int | None]:
+    """Return what ``silent_since`` found so far: every rule asks it for every metric it needs."""
+    return {}
+
+
+def _silent_since(run: Run, metric: str) -> int | None:
     rows = run.metrics.select(
         "step", there=pl.col(metric).is_not_null(), index=pl.int_range(pl.len())
     ).filter("there")

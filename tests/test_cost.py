@@ -4,7 +4,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from rlhfdoctor.cost import cost
+from rlhfdoctor.cost import cost, spent
 from rlhfdoctor.model import Cost, Onset
 from tests.builders import run_of
 
@@ -102,3 +102,10 @@ def test_hours_come_from_a_clock_where_no_step_is_timed(clock: str, hours: float
     found = cost(replace(run, observations=timed), onset(4))
     assert found is not None
     assert found.hours == hours
+
+
+def test_the_hours_of_a_whole_log_need_a_clock_and_its_gpu_hours_their_number() -> None:
+    assert spent(run_of(step_time=HOUR, config={"gpus": 8})) == (9.0, 72.0)
+    assert spent(run_of(step_time=HOUR)) == (9.0, None)
+    assert spent(run_of(loss_total=[1.0] * 3, config={"gpus": 8})) == (None, None)
+    assert spent(run_of()) == (None, None)

@@ -13,6 +13,7 @@ HEAVY = ("torch", "transformers", "polars", "safetensors", "peft", "tensorboard"
         ["--help"],
         ["diagnose", "--help"],
         ["gate", "--help"],
+        ["compare", "--help"],
         ["profile", "show", "--help"],
         ["--version"],
         [],

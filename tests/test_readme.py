@@ -11,7 +11,17 @@ from tests.builders import FIXTURES
 ROOT = FIXTURES.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SESSIONS = re.findall(r"```console\n\$ rlhfdoctor (.+)\n((?:.*\n)*?)```", README)
-COMMANDS = {"diagnose", "samples", "rollback", "recompute", "gate", "inspect", "explain", "profile"}
+COMMANDS = {
+    "diagnose",
+    "samples",
+    "rollback",
+    "recompute",
+    "gate",
+    "inspect",
+    "explain",
+    "profile",
+    "compare",
+}
 
 
 @pytest.mark.parametrize(("command", "printed"), SESSIONS, ids=[command for command, _ in SESSIONS])

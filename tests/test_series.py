@@ -2,7 +2,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +15,16 @@ from rlhfdoctor.series import (
     exponential,
     halves_differ,
     hinge,
+    holm,
     jump,
     mean_error,
     noise,
     onset,
+    rank_correlation,
+    rank_test,
+    ranks,
     rise,
+    spread,
     start_level,
     stretches,
 )
@@ -432,3 +437,95 @@ def test_where_nothing_can_be_fitted_the_alarm_bounds_the_answer(values: list[fl
     found = onset(steps, values, 1, 2)
     assert (found.low, found.high) == (10, 11)
     assert 10 <= found.step <= 11
+
+
+# ranks
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        pytest.param([30.0, 10.0, 20.0], [3.0, 1.0, 2.0], id="different values"),
+        pytest.param([1.0, 1.0, 2.0, 0.0], [2.5, 2.5, 4.0, 1.0], id="ties share the mean rank"),
+        pytest.param([5.0], [1.0], id="one value"),
+    ],
+)
+def test_ranks(values: list[float], found: list[float]) -> None:
+    assert ranks(values) == found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=3, max_size=6),
+)
+def test_the_exact_rank_test_is_the_share_of_all_arrangements(pairs: list[tuple[int, int]]) -> None:
+    xs, ys = [float(x) for x, _ in pairs], [float(y) for _, y in pairs]
+    observed = rank_correlation(xs, ys)
+    if observed is None:
+        assert rank_test(xs, ys) == 1.0
+        return
+    found = [rank_correlation(xs, arranged) or 0.0 for arranged in permutations(ys)]
+    extreme = sum(abs(rho) >= abs(observed) - 1e-9 for rho in found)
+    assert rank_test(xs, ys) == pytest.approx(extreme / len(found))
+
+
+@pytest.mark.parametrize(
+    ("count", "turned"),
+    [
+        pytest.param(13, 4, id="an odd number of degrees of freedom, a strong correlation"),
+        pytest.param(15, 12, id="an odd number of degrees of freedom, a weak one"),
+        pytest.param(14, 6, id="an even number of degrees of freedom, a strong one"),
+        pytest.param(16, 13, id="an even number of degrees of freedom, a weak one"),
+    ],
+)
+def test_beyond_the_exact_test_students_t_holds(count: int, turned: int) -> None:
+    xs = [float(k) for k in range(count)]
+    ys = [*reversed(xs[:turned]), *xs[turned:]]
+    rho = rank_correlation(xs, ys)
+    assert rho is not None
+    t = abs(rho) * math.sqrt((count - 2) / (1 - rho * rho))
+    assert rank_test(xs, ys) == pytest.approx(_tail(t, count - 2), abs=1e-9)
+
+
+def _tail(t: float, freedom: int) -> float:
+    """Integrate Student's density from t on, by Simpson's rule over u = t / x; both tails."""
+    scale = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+    steps = 20_000
+    total = 0.0
+    for k in range(1, steps + 1):
+        u = k / steps
+        x = t / u
+        weight = 1 if k == steps else 4 if k % 2 else 2
+        total += weight * scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2) * t / (u * u)
+    return 2 * total / steps / 3
+
+
+def test_a_rank_test_without_order_is_no_evidence() -> None:
+    assert rank_test([1.0] * 20, [float(k) for k in range(20)]) == 1.0
+    assert rank_test([float(k) for k in range(20)], [float(k) for k in range(20)]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("p_values", "found"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([0.01, 0.04, 0.03], [0.03, 0.06, 0.06], id="the textbook's three"),
+        pytest.param([0.5, 0.9], [1.0, 1.0], id="never above 1"),
+    ],
+)
+def test_holm(p_values: list[float], found: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        pytest.param([2.0], (2.0, 0.0, 0.0), id="one value"),
+        pytest.param([0.0, 0.0, 0.0], (0.0, 0.0, 0.0), id="zeros"),
+        pytest.param([0.0, -1.0, 1.0], (0.0, 1.0, math.inf), id="about zero"),
+        pytest.param(
+            [1.0, 2.0, 3.0], (2.0, 1.0, (1.4826 / 2) ** 2), id="a spread of one about two"
+        ),
+    ],
+)
+def test_spread(values: list[float], found: tuple[float, float, float]) -> None:
+    assert spread(values) == pytest.approx(found)

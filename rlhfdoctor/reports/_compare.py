@@ -115,9 +115,12 @@ def _headline(document: Row) -> str:
 
 
 def _how(document: Row) -> str:
+    which = "the last value logged in it or before"
+    if document["by"] == "kl":
+        which = "the value logged at the largest KL in it or below"
     return (
-        f"by {_AXES[document['by']]}: a column of a curve shows the last value logged in it or "
-        "before, nothing once the run or its logging ended; | marks the onset"
+        f"by {_AXES[document['by']]}: a column of a curve shows {which}, nothing once the run or "
+        "its logging ended; | marks the onset"
     )
 
 
