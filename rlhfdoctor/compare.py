@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -249,7 +250,8 @@ def _curves(run: Run, metrics: Sequence[str], notes: list[str]) -> Iterator[Curv
             found = track(run, name)
             if found.column.unit == "unknown":
                 key = next((place.key for place in found.column.sources if place.key), name)
-                notes.append(f"{key} has no known unit: not compared; --map {key}=METRIC states it")
+                stated = shlex.quote(f"{key}=METRIC")
+                notes.append(f"{key} has no known unit: not compared; --map {stated} states it")
                 continue
             if quantity in MEASURED and found.placeholder:
                 notes.append(f"{name} is 0 in every row: not measured, not compared")
@@ -553,19 +555,13 @@ def _drawings(
                 line = _line(label, item, curve, place)
                 if line.points:
                     groups.setdefault((curve.scale, axis, against), []).append(line)
-    axes = {
-        (axis, against): _ends(lines, points, counted=axis in ("step", "row"))
-        for axis, against in {key[1:] for key in groups}
-        if (lines := [line for key in groups if key[1:] == (axis, against) for line in groups[key]])
-    }
     order = sorted(groups, key=lambda key: (scales.index(key[0]), key[1]))
     return [
         {
             "scale": scales.index(scale),
             "axis": axis,
             "against": None if against is None else _told(against),
-            **axes[axis, against],
-            **_drawing(groups[scale, axis, against], axes[axis, against]["ends"]),
+            **_drawing(groups[scale, axis, against], points, counted=axis in ("step", "row")),
         }
         for scale, axis, against in order
     ]
@@ -584,7 +580,10 @@ def _axes(
     """
     if by == "step":
         if shift:
-            told(f"logs its updates {shift} steps later than others: its curves are moved by that")
+            told(
+                f"its logged steps are {shift} further ahead of its updates than others': its "
+                "curves are moved by that"
+            )
         yield item.step_unit, None, lambda step: step - shift
     elif by == "epoch":
         if item.epochs:
@@ -651,9 +650,10 @@ STRAY = 0.1
 of k3 reach ten times the level of their run [H]. Its last column does."""
 
 
-def _drawing(lines: Sequence[_Line], ends: Sequence[float]) -> dict[str, Any]:
-    """Return the lines on the columns of an axis, and the ends of their common scale."""
-    drawings = [{"run": line.run, **_columned(line, ends)} for line in lines]
+def _drawing(lines: Sequence[_Line], points: int, *, counted: bool) -> dict[str, Any]:
+    """Return the lines on the columns of their axis, and the ends of their common scale."""
+    axis = _ends(lines, points, counted=counted)
+    drawings = [{"run": line.run, **_columned(line, axis["ends"])} for line in lines]
     lows, highs = [], []
     for item in drawings:
         known = [value for value in item["values"] if value is not None]
@@ -661,7 +661,7 @@ def _drawing(lines: Sequence[_Line], ends: Sequence[float]) -> dict[str, Any]:
         kept = (*sorted(known)[stray : len(known) - stray], known[-1])
         lows.append(min(kept))
         highs.append(max(kept))
-    return {"low": min(lows), "high": max(highs), "lines": drawings}
+    return {**axis, "low": min(lows), "high": max(highs), "lines": drawings}
 
 
 def _columned(line: _Line, ends: Sequence[float]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def spent(run: Run) -> tuple[float | None, float | None]:
     As in ``cost``: the logged time of each step, or the clock; the GPUs of the configuration.
     """
     first, last, gpus = run.first_step, run.last_step, run.number("gpus")
-    if first is None or last is None:
+    if first is None or last is None or first == last:
         return None, None
     hours = _hours(_clock(run), first, last)
     return hours, None if hours is None or gpus is None else hours * gpus

@@ -119,13 +119,6 @@ def test_a_column_shows_the_last_logged_value_at_or_before_its_end(
             assert value == (float(before[-1]) if before and own[-1] > low else None)
 
 
-def test_curves_of_one_axis_stand_above_each_other() -> None:
-    short = of("short", reward_raw_mean=[1.0, 2.0, 3.0])
-    long = of("long", entropy=[3.0] * 50)
-    found = compare([short, long])
-    assert drawing(found)["ends"] == drawing(found, "entropy")["ends"]
-
-
 def test_the_onset_lies_in_its_column() -> None:
     found = compare([of(reward_raw_mean=[1.0] * 100, onset=(51, 50, 52))], points=10)
     assert drawing(found)["lines"][0]["onset_column"] == 5
@@ -136,7 +129,7 @@ def test_logs_that_count_their_updates_differently_are_moved_and_that_is_said() 
     plain = of("plain", steps=[1, 2, 3], reward_raw_mean=[1.0, 2.0, 3.0])
     found = compare([late, plain])
     assert lines(drawing(found)) == {"late": [1.0, 2.0, 3.0], "plain": [1.0, 2.0, 3.0]}
-    assert any(note.startswith("late: logs its updates 1 ") for note in notes(found))
+    assert any(note.startswith("late: its logged steps are 1 further") for note in notes(found))
 
 
 def test_numbers_of_rows_are_no_steps() -> None:
@@ -268,7 +261,8 @@ def test_the_gradient_norm_is_measured_on_every_row_and_robustly() -> None:
     run = of(grad_norm=[1.0, 2.0, 3.0, 2.0, 100.0])
     assert run.gradient is not None
     middle, variance, relative = run.gradient
-    assert (middle, variance) == (2.0, pytest.approx(1921.3))
+    assert middle == 2.0
+    assert variance == pytest.approx(1921.3)
     assert relative == pytest.approx((1.4826 * 1.0 / 2.0) ** 2)
     assert compare([run])["runs"][0]["gradient"]["median"] == 2.0
 
@@ -281,7 +275,9 @@ def test_hours_and_gpu_hours_are_of_the_whole_log() -> None:
 
 def test_perplexity_is_that_of_the_samples_at_their_first_and_last_step() -> None:
     samples = [*batch(1, [[1, 2, 3]] * 4, logprob=-3.0), *batch(9, [[1, 2, 3]] * 4, logprob=-1.0)]
-    assert of(samples=samples).perplexity == pytest.approx((math.exp(3), math.exp(1)))
+    found = of(samples=samples).perplexity
+    assert found is not None
+    assert [*found] == pytest.approx([math.exp(3), math.exp(1)])
 
 
 def test_a_learning_rate_that_only_the_log_tells_is_its_peak_and_said() -> None:

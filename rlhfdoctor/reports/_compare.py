@@ -6,6 +6,7 @@ A page that is too narrow for a table gets its columns in several tables, none l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
@@ -20,8 +21,8 @@ from rlhfdoctor.reports.terminal import STYLES, Line, table_lines
 
 Row = Mapping[str, Any]
 
-NAME = 24
-"""Cells of a run's name."""
+NAME = 60
+"""Cells of a run's name; a third of a page that has a width."""
 
 NAMED = 3
 """Runs that are named where a note is told of many."""
@@ -96,7 +97,14 @@ def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
     if len(settings.header) > 1:
         yield "Settings", [*_wrapped(settings, room)]
     if document["curves"]:
-        yield "Curves", [_drawing(item, document["scales"]) for item in document["curves"]]
+        yield (
+            "Curves",
+            [
+                table
+                for item in document["curves"]
+                for table in _wrapped(_drawing(item, document["scales"]), room)
+            ],
+        )
     yield "What goes with sickness", [*_associations(document["settings"], room)]
     yield "By algorithm", [*_wrapped(_algorithms(document), room), _claim(document["claim"])]
     if document["notes"]:
@@ -143,7 +151,7 @@ _OUTCOMES = {
 def _verdicts(runs: Sequence[Row], *, dated: bool) -> TextTable:
     rows = tuple(
         (
-            _named(run),
+            run["run"],
             " ".join(part for part in (run["framework"], run["algorithm"]) if part != "unknown"),
             run["verdict"],
             _onset(run),
@@ -173,7 +181,7 @@ def _values(document: Row) -> TextTable:
         ]
         if sampled:
             cells.append(_change(*run["perplexity"]) if run["perplexity"] else "")
-        rows.append((_named(run), *cells))
+        rows.append((run["run"], *cells))
     header = ["run", *(_titled(scales[place]) for place in shown_scales)]
     header += ["perplexity of samples"] if sampled else []
     return TextTable("", (*header,), tuple(rows))
@@ -182,7 +190,7 @@ def _values(document: Row) -> TextTable:
 def _gradients(runs: Sequence[Row]) -> TextTable:
     rows = tuple(
         (
-            _named(run),
+            run["run"],
             *(number(run["gradient"][key]) for key in _GRADIENT),
             number(run["hours"], 3),
             number(run["gpu_hours"], 3),
@@ -202,7 +210,7 @@ _GRADIENT = {
 def _settings(runs: Sequence[Row]) -> TextTable:
     known = [name for name in _SETTINGS if any(name in run["settings"] for run in runs)]
     rows = tuple(
-        (_named(run), *(_value(run["settings"].get(name)) for name in known)) for run in runs
+        (run["run"], *(_value(run["settings"].get(name)) for name in known)) for run in runs
     )
     return TextTable("", ("run", *(_SETTINGS[name] for name in known)), rows)
 
@@ -211,7 +219,7 @@ def _drawing(item: Row, scales: Sequence[Row]) -> TextTable:
     axis = f"{number(item['first'])} "
     last = number(item["ends"][-1])
     across = padded(axis, len(item["ends"]) - cell_len(last)) + last
-    rows = tuple((fit_middle(line["run"], NAME), _curved(line, item)) for line in item["lines"])
+    rows = tuple((line["run"], _curved(line, item)) for line in item["lines"])
     against = f" against {item['axis']}" if item["against"] else f" over {item['axis']}s"
     estimate = item["against"] and _estimated(item["against"])
     title = f"{_titled(scales[item['scale']])}, {number(item['low'])} to {number(item['high'])},"
@@ -306,8 +314,11 @@ def _notes(notes: Sequence[Row]) -> Iterator[str]:
 def _wrapped(table: TextTable, room: int) -> Iterator[TextTable]:
     """Yield a table as several, each with the first column, that go into ``room``; 0: one.
 
-    Columns without any cell are left out.
+    Columns without any cell are left out, names are cut.
     """
+    most = min(room // 3, NAME) if room else NAME
+    named = tuple((fit_middle(first, most), *cells) for first, *cells in table.rows)
+    table = replace(table, rows=named)
     first, *widths = table.widths()
     groups: list[list[int]] = [[]]
     used = first
@@ -345,10 +356,6 @@ def _estimated(scale: Row) -> str:
     )
 
 
-def _named(run: Row) -> str:
-    return fit_middle(run["run"], NAME)
-
-
 def _onset(run: Row) -> str:
     if run["onset_step"] is None:
         return ""
@@ -376,7 +383,7 @@ def _range(ends: Sequence[float] | None) -> str:
 
 
 def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _any(rows: Iterable[Row], key: str) -> bool:
