@@ -14,8 +14,8 @@ import argparse
 import contextlib
 import cProfile
 import io
+import os
 import pstats
-import resource
 import subprocess
 import sys
 import tempfile
@@ -64,12 +64,15 @@ def logs_in(folder: Path, count: int, rows: int) -> list[Path]:
 def measured(arguments: list[str], count: int) -> str:
     """Return what one comparison took."""
     command = [sys.executable, "-m", "rlhfdoctor", "compare", *arguments]
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    began = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    seconds, cpu = time.monotonic() - began, usage.ru_utime + usage.ru_stime
     return (
-        f"{count:>5} runs {seconds:8.1f} s {cpu:8.1f} CPU s {after.ru_maxrss / 1e3:8.0f} MB peak"
+        f"{count:>5} runs {seconds:8.1f} s {cpu:8.1f} CPU s {usage.ru_maxrss / 1e3:8.0f} MB peak"
         f" {cpu / count * 1e3:6.0f} CPU ms a run"
     )
 

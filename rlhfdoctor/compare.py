@@ -90,6 +90,10 @@ NUMBERS = tuple(
 )
 """Settings that are tried against the verdict."""
 
+MEANT_BY = {"kl_coef": "algorithm", "batch_size": "framework", "mini_batch_size": "framework"}
+"""Settings that mean one thing only among runs of one algorithm (beta of DPO, weight of a penalty)
+or of one framework (of one device, or of all)."""
+
 KEPT = (
     *NUMBERS,
     *BOOKKEEPING,
@@ -684,9 +688,10 @@ def associations(summaries: Sequence[Summary]) -> dict[str, Any]:
     """Return which settings go with sickness: rank correlations, and shares by value.
 
     A numeric setting is tried where ``FEWEST_KNOWN`` judged runs tell it and it is not the same in
-    all: Spearman's rho of its value and the verdict (healthy 0, degraded 1, collapsed 2) with
-    ``series.rank_test``, corrected for the number of settings tried. Inconclusive runs are left
-    out. Runs differ in more than one setting at a time, so nothing here is a cause.
+    all, one of ``MEANT_BY`` among the most runs in which it means the same: Spearman's rho of its
+    value and the verdict (healthy 0, degraded 1, collapsed 2) with ``series.rank_test``, corrected
+    for the number of settings tried. Inconclusive runs are left out. Runs differ in more than one
+    setting at a time, so nothing here is a cause.
     """
     judged = [item for item in summaries if item.verdict in SICKNESS]
     tried = [told for name in NUMBERS if (told := _correlated(name, judged))]
@@ -705,12 +710,17 @@ def associations(summaries: Sequence[Summary]) -> dict[str, Any]:
 
 
 def _correlated(name: str, judged: Sequence[Summary]) -> dict[str, Any] | None:
+    among = None
+    if name in MEANT_BY:
+        telling = [getattr(item, MEANT_BY[name]) for item in judged if name in item.settings]
+        among = max(sorted({*telling}), key=telling.count, default=None)
     known = [
         (float(value), SICKNESS[item.verdict])
         for item in judged
         if isinstance(value := item.settings.get(name), int | float)
         and not isinstance(value, bool)
         and _finite(value)
+        and among in (None, getattr(item, MEANT_BY.get(name, "name")))
     ]
     xs, ys = [x for x, _ in known], [y for _, y in known]
     rho = rank_correlation(xs, ys) if len(known) >= FEWEST_KNOWN else None
@@ -719,6 +729,7 @@ def _correlated(name: str, judged: Sequence[Summary]) -> dict[str, Any] | None:
     healthy, sick = [x for x, y in known if not y], [x for x, y in known if y]
     return {
         "setting": name,
+        "among": among,
         "runs": len(known),
         "rho": rho,
         "p": rank_test(xs, ys),

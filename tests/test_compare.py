@@ -396,6 +396,20 @@ def test_a_setting_is_not_tried(settings: list[dict[str, float | str]]) -> None:
     assert judged(*zip(verdicts, settings, strict=True))["correlations"] == []
 
 
+def test_a_beta_is_compared_among_runs_of_one_algorithm() -> None:
+    of_dpo = [of(f"dpo {k}", algorithm="DPO", settings={"kl_coef": 0.5}) for k in range(2)]
+    of_grpo = [
+        of(f"grpo {k}", verdict=verdict, algorithm="GRPO", settings={"kl_coef": 0.01 * k})
+        for k, verdict in enumerate(["healthy", "healthy", "collapsed"])
+    ]
+    runs = [
+        replace(run, log=str(place), settings={"kl_coef": run.settings["kl_coef"]})
+        for place, run in enumerate([*of_dpo, *of_grpo])
+    ]
+    (found,) = compare(runs)["settings"]["correlations"]
+    assert (found["setting"], found["among"], found["runs"]) == ("kl_coef", "GRPO", 3)
+
+
 def test_where_all_runs_are_of_one_verdict_nothing_separates() -> None:
     found = judged(*(("collapsed", {"kl_coef": float(k)}) for k in range(9)))
     assert (found["correlations"], found["verdicts"]) == ([], {"collapsed": 9})

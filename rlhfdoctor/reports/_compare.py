@@ -86,16 +86,11 @@ def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
     yield (
         "First -> last",
         [
-            "medians of the first and of the last five logged rows; samples: first and last step",
+            "medians of the first and of the last five logged rows; samples: first and last step; "
+            "a reward is on the scale of its own reward function",
             *_wrapped(_values(document), room),
         ],
     )
-    spent = _wrapped(_gradients(document["runs"]), room)
-    told = "over the logged rows; relative variance: (1.4826 MAD / median)^2"
-    yield "Gradient norm and time", [told, *spent]
-    settings = _settings(document["runs"])
-    if len(settings.header) > 1:
-        yield "Settings", [*_wrapped(settings, room)]
     if document["curves"]:
         yield (
             "Curves",
@@ -105,8 +100,16 @@ def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
                 for table in _wrapped(_drawing(item, document["scales"]), room)
             ],
         )
+    spent = _wrapped(_gradients(document["runs"]), room)
+    told = "over the logged rows; relative variance: (1.4826 MAD / median)^2"
+    yield "Gradient norm and time", [told, *spent]
+    settings = _settings(document["runs"])
+    if len(settings.header) > 1:
+        told = "a batch is of one device or of all, as the trainer counts it"
+        batches = [told] if _SETTINGS["batch_size"] in settings.header else []
+        yield "Settings", [*batches, *_wrapped(settings, room)]
     yield "What goes with sickness", [*_associations(document["settings"], room)]
-    yield "By algorithm", [*_wrapped(_algorithms(document), room), _claim(document["claim"])]
+    yield "By algorithm", [*_wrapped(_algorithms(document), room), *_claims(document)]
     if document["notes"]:
         yield "Notes", [*_notes(document["notes"])]
 
@@ -253,7 +256,7 @@ def _associations(found: Row, room: int) -> Iterator[Part]:
         header = ("setting", "runs", "rho", "p", "p corrected", "healthy", "sick")
         rows = tuple(
             (
-                item["setting"],
+                item["setting"] + (f" of {item['among']}" if item["among"] else ""),
                 str(item["runs"]),
                 f"{item['rho']:+.2f}",
                 _probability(item["p"]),
@@ -286,8 +289,12 @@ def _algorithms(document: Row) -> TextTable:
     return TextTable("", (*header, "perplexity of samples"), rows)
 
 
-def _claim(found: Row) -> str:
+def _claims(document: Row) -> Iterator[str]:
+    """Yield a claim made elsewhere, and what these runs show, where they are of its algorithms."""
+    found = document["claim"]
     sides = [(name, found[name.lower()]) for name in ("PPO", "DPO")]
+    if not {name for name, _ in sides} & {run["algorithm"] for run in document["runs"]}:
+        return
     if found["here"] == "unknown":
         absent = [f"no {name} run with a gradient norm" for name, side in sides if not side["runs"]]
         here = " and ".join(absent)
@@ -298,7 +305,7 @@ def _claim(found: Row) -> str:
         ]
         word = "so" if found["here"] == "yes" else "not so"
         here = f"{word} in these: {' and '.join(told)}"
-    return f"claimed, not verified: {found['claim']}; {here}"
+    yield f"claimed, not verified: {found['claim']}; {here}"
 
 
 def _notes(notes: Sequence[Row]) -> Iterator[str]:
