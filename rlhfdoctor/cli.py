@@ -563,11 +563,11 @@ def compare(
         _check_outputs(output, _table_format, [run], None)
         if db is not None and _is_source(db, run):
             raise DoctorError(f"--db {db}: it is a file of the run", "name another file")
+        before = len(given)
         with _complaining(Path(run.path), failed):
             given.append(comparison.summary(_diagnoses([run], limits)[0], asked))
-    if db is not None:
-        for item in given:
-            outcome = ledger.store(db, item.key, asdict(item))
+        if db is not None and len(given) > before:
+            outcome = ledger.store(db, given[-1].key, asdict(given[-1]))
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
     kept = [] if db is None or (runs and not given) else comparison.stored(ledger.runs(db))
     code = _worst([0, *(item["exit_code"] for item in failed)])

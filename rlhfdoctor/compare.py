@@ -234,8 +234,8 @@ def summary(diagnosis: Diagnosis, metrics: Sequence[str] = ()) -> Summary:
         epochs=_epochs(run),
         perplexity=_perplexity(run),
         gradient=_gradient(run),
-        hours=hours,
-        gpu_hours=gpu_hours,
+        hours=None if _endless(hours) else hours,
+        gpu_hours=None if _endless(gpu_hours) else gpu_hours,
         judged=_judged(diagnosis),
         tool=__version__,
         notes=(*notes,),
@@ -260,6 +260,10 @@ def _curves(run: Run, metrics: Sequence[str], notes: list[str]) -> Iterator[Curv
             if quantity in MEASURED and found.placeholder:
                 notes.append(f"{name} is 0 in every row: not measured, not compared")
                 continue
+            first, last = start_level(found.values), end_level(found.values)
+            if not math.isfinite(first) or not math.isfinite(last):
+                notes.append(f"{name} is too large to be compared")
+                continue
             stopped = silent_since(run, name)
             kept = _kept(len(found))
             yield Curve(
@@ -269,8 +273,8 @@ def _curves(run: Run, metrics: Sequence[str], notes: list[str]) -> Iterator[Curv
                 found.column.estimator,
                 found.column.derived,
                 rows=len(found),
-                first=start_level(found.values),
-                last=end_level(found.values),
+                first=first,
+                last=last,
                 until=run.last_step or 0 if stopped is None else stopped,
                 steps=tuple(found.steps[place] for place in kept),
                 values=tuple(found.values[place] for place in kept),
@@ -331,7 +335,7 @@ def _gradient(run: Run) -> tuple[float, float, float | None] | None:
     if not logged(run, "grad_norm"):
         return None
     middle, variance, relative = spread(track(run, "grad_norm").values)
-    if not math.isfinite(variance):
+    if not math.isfinite(middle) or not math.isfinite(variance):
         return None
     return middle, variance, relative if math.isfinite(relative) else None
 
@@ -388,7 +392,7 @@ def _tuples(value: object) -> object:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Say whether a value is of a type; a float is finite."""
+    """Say whether a value is of a type; a float is finite, a whole number one of 64 bits."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(_fits(value, item) for item in inner)
@@ -402,6 +406,8 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
+    if hint is int:
+        return type(value) is int and abs(value) < 2**63
     return type(value) is hint
 
 
@@ -466,14 +472,18 @@ def _labels(summaries: Sequence[Summary]) -> list[str]:
     """Return a name for each run: its own, its path where several are called so, else numbered."""
     names = Counter(item.name for item in summaries)
     paths = Counter(item.path for item in summaries)
-    found: list[str] = []
+    found: dict[str, None] = {}
+    again: Counter[str] = Counter()
     for item in summaries:
         label = item.name if names[item.name] == 1 else item.path
         if names[item.name] > 1 < paths[item.path]:
             label = f"{item.path} {item.name}"
-        again = sum(known == label or known.startswith(f"{label} #") for known in found)
-        found.append(f"{label} #{again + 1}" if again else label)
-    return found
+        numbered = label
+        while numbered in found:
+            again[label] += 1
+            numbered = f"{label} #{again[label] + 1}"
+        found[numbered] = None
+    return [*found]
 
 
 def _scales(summaries: Sequence[Summary]) -> list[Scale]:
@@ -773,7 +783,8 @@ def _algorithms(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
 
 def _middle(values: Iterable[float | None]) -> dict[str, Any]:
     known = [value for value in values if value is not None]
-    return {"runs": len(known), "median": median(known) if known else None}
+    middle = median(known) if known else None
+    return {"runs": len(known), "median": None if _endless(middle) else middle}
 
 
 def _claim(summaries: Sequence[Summary]) -> dict[str, Any]:

@@ -51,6 +51,9 @@ def check(path: Path, *, create: bool) -> None:
 
     create: one that is not there, or is empty, may become one. Raises DoctorError.
     """
+    for beside in ("-journal", "-wal", "-shm"):
+        if os.path.islink(f"{path}{beside}"):
+            raise _refused(path, f"{path.name}{beside} is a link", "remove it, or name another")
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -24,6 +24,7 @@ from rlhfdoctor.compare import (
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.reports import Page
+from rlhfdoctor.reports._cells import curve
 from rlhfdoctor.reports._compare import compare_lines, compare_markdown
 from rlhfdoctor.reports.terminal import write
 from tests.builders import FIXTURES, HEALTHY, RUNS, batch, run_of, write_jsonl
@@ -249,11 +250,11 @@ def test_a_kl_a_token_is_compared_with_a_kl_a_token_alone() -> None:
 def test_a_run_of_any_length_keeps_a_bounded_number_of_rows() -> None:
     values = [float(step) for step in range(1, 5001)]
     run = of(reward_raw_mean=values, grad_norm=values, entropy=values)
-    for curve in run.curves:
-        assert len(curve.steps) == len(curve.values) == MOST_ROWS
-        assert (curve.steps[0], curve.steps[-1], curve.rows) == (1, 5000, 5000)
-        assert (curve.first, curve.last) == (3.0, 4998.0)
-        assert [float(step) for step in curve.steps] == [*curve.values]
+    for kept in run.curves:
+        assert len(kept.steps) == len(kept.values) == MOST_ROWS
+        assert (kept.steps[0], kept.steps[-1], kept.rows) == (1, 5000, 5000)
+        assert (kept.first, kept.last) == (3.0, 4998.0)
+        assert [float(step) for step in kept.steps] == [*kept.values]
     assert len(run.epochs) == MOST_ROWS
 
 
@@ -564,6 +565,31 @@ def test_what_a_run_calls_itself_commands_nothing() -> None:
     page = compare_markdown(found)
     assert "\x1b" not in page
     assert "[x](http" not in page
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([1e308, -1e308, 1.0, 2.0, 3.0], id="a span that no float holds"),
+        pytest.param([5e-324, 0.0, 0.0, 1.0], id="a span of the smallest float"),
+        pytest.param([1e308, 1.7e308], id="a median that no float holds"),
+        pytest.param([3.0, math.nan, math.inf, 4.0], id="rows that are not finite"),
+        pytest.param([math.nan], id="no finite row"),
+    ],
+)
+@pytest.mark.parametrize("by", ["step", "kl", "epoch"])
+def test_numbers_of_any_size_are_compared_and_stored(values: Values, by: By) -> None:
+    run = of(reward_raw_mean=values, grad_norm=values, step_time=values, kl_ref_response=values)
+    told = {"db": None, **compare([run, of("other", reward_raw_mean=[1.0])], by=by)}
+    assert stored([json.loads(json.dumps(asdict(run), allow_nan=False))]) == [run]
+    json.dumps(told, allow_nan=False)
+    assert write(compare_lines(told, 80), Page(width=80))
+
+
+def test_a_curve_between_ends_that_are_far_apart_keeps_its_order() -> None:
+    assert curve([-1.7e308, 0.0, 1.7e308, None], -1.7e308, 1.7e308) == "\u2581\u2585\u2588 "
+    assert curve([0.0, 5e-324], 0.0, 5e-324) == "\u2581\u2588"
+    assert curve([1.0, 1.0], 1.0, 1.0) == "\u2581\u2581"
 
 
 def test_markdown_has_every_section_of_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

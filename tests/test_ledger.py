@@ -99,6 +99,9 @@ def foreign(folder: Path, kind: str) -> Path:
         ours(path, "DROP TABLE runs", "CREATE VIEW runs AS SELECT 1")
     elif kind == "a folder":
         path.mkdir()
+    elif kind == "a link where its journal goes":
+        ours(path)
+        (folder / "file.db-journal").symlink_to(folder / "victim")
     elif kind == "a link to a ledger":
         path.symlink_to(ours(folder / "real.db"))
     else:
@@ -118,6 +121,7 @@ def foreign(folder: Path, kind: str) -> Path:
         ("a folder", "no plain file"),
         ("a link to a ledger", "a link"),
         ("a link to nothing", "a link"),
+        ("a link where its journal goes", "journal is a link"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused_untouched(kind: str, why: str, tmp_path: Path) -> None:

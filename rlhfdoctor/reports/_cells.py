@@ -5,6 +5,7 @@ A cell is the width of one Latin letter; Chinese, Japanese and Korean characters
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 
@@ -57,9 +58,11 @@ def bar(share: float, room: int) -> str:
 def curve(values: Sequence[float | None], low: float, high: float) -> str:
     """Return values as columns of one cell each between ``low`` and ``high``; a gap for None."""
     top = len(_LEVELS) - 1
-    scale = top / (high - low) if high > low else 0.0
+    if math.isinf(high - low):
+        return curve([None if value is None else value / 2 for value in values], low / 2, high / 2)
+    span = high - low if high > low else math.inf
     return "".join(
-        " " if value is None else _LEVELS[min(max(round((value - low) * scale), 0), top)]
+        " " if value is None else _LEVELS[round(min(max((value - low) / span, 0.0), 1.0) * top)]
         for value in values
     )
 
