@@ -27,10 +27,10 @@ from rlhfdoctor import __version__
 from rlhfdoctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from rlhfdoctor.compare import Summary
     from rlhfdoctor.model import Diagnosis, Note, Run, Sample, Severity
     from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
+    from rlhfdoctor.summaries import Summary
 
 UsageError: Any = typer.BadParameter.__base__
 
@@ -547,7 +547,7 @@ def compare(
     from dataclasses import asdict
 
     from rlhfdoctor import compare as comparison
-    from rlhfdoctor import ledger
+    from rlhfdoctor import ledger, summaries
 
     _table_format(form)
     asked = comparison.drawn(metric or (), by.value)
@@ -565,11 +565,11 @@ def compare(
             raise DoctorError(f"--db {db}: it is a file of the run", "name another file")
         before = len(given)
         with _complaining(Path(run.path), failed):
-            given.append(comparison.summary(_diagnoses([run], limits)[0], asked))
+            given.append(summaries.summary(_diagnoses([run], limits)[0], asked))
         if db is not None and len(given) > before:
             outcome = ledger.store(db, given[-1].key, asdict(given[-1]))
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    kept = [] if db is None or (runs and not given) else comparison.stored(ledger.runs(db))
+    kept = [] if db is None or (runs and not given) else summaries.stored(ledger.runs(db))
     code = _worst([0, *(item["exit_code"] for item in failed)])
     document = {
         "db": None if db is None else {"path": str(db), "runs": len(kept), "outcomes": outcomes},

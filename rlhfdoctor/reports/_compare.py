@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rlhfdoctor.reports._cells import curve, fit_middle, padded
 from rlhfdoctor.reports._lines import shown
+from rlhfdoctor.reports._samples import fenced
 from rlhfdoctor.reports._tables import TextTable
 from rlhfdoctor.reports._words import counted, number
 from rlhfdoctor.reports.markdown import plain, table_markdown
@@ -69,12 +70,17 @@ def compare_lines(document: Row, width: int) -> Iterator[Line]:
 
 
 def compare_markdown(document: Row) -> str:
-    """Print the comparison with the same tables; a curve is a cell of its table."""
+    """Print the comparison with the same tables; curves in fenced blocks, where gaps stay."""
     lines = []
     for place, (title, parts) in enumerate(_sections(document, 0)):
         lines += [f"{'#' if not place else '##'} {plain(title)}", ""]
         for part in parts:
-            lines += [plain(part), ""] if isinstance(part, str) else table_markdown(part)
+            if isinstance(part, str):
+                lines += [plain(part), ""]
+            elif part.title:
+                lines += [f"**{plain(part.title)}**", "", *fenced(part.lines(0))]
+            else:
+                lines += table_markdown(part)
     return "\n".join(lines)
 
 

@@ -167,15 +167,15 @@ def _part_markdown(part: Part) -> Iterator[str]:
     elif isinstance(part, TextTable) and not part.text:
         yield from table_markdown(part)
     elif isinstance(part, list):
-        yield from _fenced([line.plain for line in part])
+        yield from fenced([line.plain for line in part])
     else:
         for table in (part,) if isinstance(part, TextTable) else part:
             if table.title:
                 yield from (f"**{plain(table.title)}**", "")
-            yield from _fenced(table.within(FENCED).lines(FENCED))
+            yield from fenced(table.within(FENCED).lines(FENCED))
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[str]:
+def fenced(lines: Sequence[str]) -> Iterator[str]:
     """Yield lines in a block that none of them can end."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(longest + 1, 3)
