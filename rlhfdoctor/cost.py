@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
@@ -29,9 +30,9 @@ def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | No
     gpus = run.number("gpus")
     begins = onset.step if onset else last
     after = max(last - begins, 0)
-    clock = _clock(run)
-    hours = _hours(clock, begins, last) if onset else None
-    before = _hours(clock, first, begins)
+    clock = clock_of(run)
+    hours = clock.hours(begins, last) if onset else None
+    before = clock.hours(first, begins)
     lost = None if hours is None or gpus is None else hours * gpus
     idle = None if silent is None or before is None or gpus is None else silent * before * gpus
     known = [part for part in (lost, idle) if part is not None]
@@ -55,7 +56,7 @@ def spent(run: Run) -> tuple[float | None, float | None]:
     first, last, gpus = run.first_step, run.last_step, run.number("gpus")
     if first is None or last is None or first == last:
         return None, None
-    hours = _hours(_clock(run), first, last)
+    hours = clock_of(run).hours(first, last)
     return hours, None if hours is None or gpus is None else hours * gpus
 
 
@@ -77,20 +78,37 @@ def _silent_share(run: Run, onset: Onset | None) -> float | None:
     return fmean(shares) if shares else None
 
 
-class _Clock(NamedTuple):
+class Clock(NamedTuple):
     """What tells the time: seconds of a step at each row (``each``), or of the day."""
 
     steps: list[int]
     seconds: list[float]
     each: bool
 
+    def hours(self, first: int, last: int) -> float | None:
+        """Return the wall-clock hours from one logged step to another; None where none is told."""
+        if self.each:
+            there = zip(pairwise((first, *self.steps)), self.seconds, strict=True)
+            spent = [
+                (step - max(before, first)) * seconds
+                for (before, step), seconds in there
+                if first < step <= last
+            ]
+            return sum(spent) / SECONDS
+        pairs = zip(self.steps, self.seconds, strict=True)
+        times = [time for step, time in pairs if first <= step <= last]
+        if len(times) < 2 or times != sorted(times):
+            return None
+        return (times[-1] - times[0]) / SECONDS
 
-def _clock(run: Run) -> _Clock:
+
+@lru_cache(maxsize=1)
+def clock_of(run: Run) -> Clock:
     """Return the logged time of each step, else the clock of the log, which may be empty."""
     if logged(run, "step_time"):
         time = track(run, "step_time")
         if time.column.unit == "s" and not time.placeholder:
-            return _Clock(time.steps, time.values, each=True)
+            return Clock(time.steps, time.values, each=True)
     rows = (
         run.observations.filter(pl.col("wall_time").is_finite() & (pl.col("split") == "train"))
         .group_by("step")
@@ -99,21 +117,4 @@ def _clock(run: Run) -> _Clock:
         .sort("step")
         .collect()
     )
-    return _Clock(rows["step"].to_list(), rows["wall_time"].to_list(), each=False)
-
-
-def _hours(clock: _Clock, first: int, last: int) -> float | None:
-    """Return the wall-clock hours from one logged step to another; None where none is told."""
-    if clock.each:
-        there = zip(pairwise((first, *clock.steps)), clock.seconds, strict=True)
-        spent = [
-            (step - max(before, first)) * seconds
-            for (before, step), seconds in there
-            if first < step <= last
-        ]
-        return sum(spent) / SECONDS
-    pairs = zip(clock.steps, clock.seconds, strict=True)
-    times = [time for step, time in pairs if first <= step <= last]
-    if len(times) < 2 or times != sorted(times):
-        return None
-    return (times[-1] - times[0]) / SECONDS
+    return Clock(rows["step"].to_list(), rows["wall_time"].to_list(), each=False)

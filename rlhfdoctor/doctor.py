@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from rlhfdoctor import scores, tree
+from rlhfdoctor.backtest import alarms
 from rlhfdoctor.cost import cost
 from rlhfdoctor.measures import batches, ladders, logged, prefers, track
 from rlhfdoctor.model import (
@@ -103,6 +104,7 @@ def diagnose(
         rollback=plan,
         cost=cost(run, lost, gpu_hour_cost),
         references=scores.references(run),
+        backtest=tuple(asdict(alarm) for alarm in alarms(run)),
         notes=run.notes,
         profile_reason=profile.reason,
     )

@@ -390,7 +390,7 @@ def batches(run: Run) -> tuple[Batch, ...]:
     in_tokens = {source for source, told in share.iter_rows() if told >= 0.5}
     ends = {source: end_token(part) for (source,), part in frame.group_by("source")}
     groups: dict[tuple[str, int | None], list[Item]] = defaultdict(list)
-    for block in _blocks(frame):
+    for block in blocks(frame):
         measured = _measured(block)
         for row, found in zip(
             block.iter_rows(named=True), measured.iter_rows(named=True), strict=True
@@ -418,7 +418,7 @@ def _measured(block: pl.DataFrame) -> pl.DataFrame:
     return measure(block["response"].to_list(), block["token_ids"].to_list())
 
 
-def _blocks(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def blocks(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Cut samples into blocks whose responses can be measured together."""
     sizes = frame.select(pl.col("response").str.len_bytes().cum_sum() // BLOCK)
     starts = [0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 
 import polars as pl
@@ -32,6 +32,7 @@ from rlhfdoctor.model import (
     TableRow,
     Verdict,
 )
+from rlhfdoctor.replay import TARGET, Constants, exponential
 from rlhfdoctor.resume import resume
 from rlhfdoctor.series import MAD_TO_SIGMA, stretches
 
@@ -520,28 +521,28 @@ def _rate(run: Run, verdict: Verdict, step: int) -> Change:
     return Change("learning_rate", current, _rounded(current / part), why)
 
 
-START, ETA, TARGET = 0.01, 0.1, 2.0
-"""Of the practitioners' controller: the usual start of the KL coefficient, its gain per nat, and
-the KL that it holds, nats a response (1.5-2.5 is what they name)."""
-
-LEAST, MOST, STEEPEST = 0.01, 1.0, 1.0
-"""Bounds of the coefficient, and of the exponent: at most e times as much at once. [H]"""
+CONTROLLER = Constants()
+"""The practitioners' exponential controller, as ``backtest`` replays it."""
 
 
 def _penalty(run: Run, verdict: Verdict, step: int) -> Change:
-    """Return beta x exp(eta x (KL - target)), at the KL of the onset in nats a response."""
+    """Return one update of the exponential controller, at the KL of the onset.
+
+    The KL is taken in nats a response, for the target is. The exponent is held as in a replay, and
+    beta to the bounds that the adaptive controller has.
+    """
     beta = _setting(run, "kl_coef", "kl_coef")
     if beta is None:
         return Change("kl_coef", None, None, "raise it; the present one is not in the log")
+    start, eta, most = CONTROLLER.start, CONTROLLER.eta, CONTROLLER.beta_high
     if beta <= 0.0:
-        return Change("kl_coef", beta, START, f"{START:g} is the usual start")
+        return Change("kl_coef", beta, start, f"{start:g} is the usual start")
     distance, told = _response_kl(run, step)
     if distance is None or prefers(run):
         return Change("kl_coef", beta, _rounded(2 * beta), "twice; no KL a response was logged")
-    exponent = min(ETA * max(distance - TARGET, 0.0), STEEPEST)
-    raised = min(max(beta * math.exp(exponent), LEAST), MOST)
-    why = f"beta x exp({ETA:g} x (KL - {TARGET:g})), KL {distance:.3g} nats/response{told}"
-    return Change("kl_coef", beta, _rounded(max(raised, beta)), why)
+    asked = exponential([max(distance, TARGET)], TARGET, replace(CONTROLLER, start=beta)).beta[0]
+    why = f"beta x exp({eta:g} x (KL - {TARGET:g})), KL {distance:.3g} nats/response{told}"
+    return Change("kl_coef", beta, _rounded(max(min(asked, most), beta)), why)
 
 
 def _response_kl(run: Run, step: int) -> tuple[float | None, str]:

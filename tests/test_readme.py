@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect",
     "explain",
     "profile",
+    "backtest",
     "compare",
 }
 

@@ -599,14 +599,14 @@ def ends(nodes: Iterable[object]) -> Iterator[tree.Ends]:
         pytest.param(
             tree.OVER_OPTIMISATION,
             {"learning_rate": 1e-6, "kl_coef": 0.05},
-            {"kl_ref_response": [0.0, 7.0, 7.0]},
+            {"kl_ref_response": [0.0, 4.5, 4.5]},
             {"reward_model": "renewed", "kl_coef": 0.0824, "learning_rate": 1e-7},
-            id="beta x exp(0.1 x (7 - 2))",
+            id="beta x exp(0.2 x (4.5 - 2))",
         ),
         pytest.param(
             "repetition collapse",
             {"kl_coef": 0.05},
-            {"kl_ref_token": [0.0, 0.07, 0.07], "response_length_mean": [100.0] * 3},
+            {"kl_ref_token": [0.0, 0.045, 0.045], "response_length_mean": [100.0] * 3},
             {"kl_coef": 0.0824, "learning_rate": None},
             id="a KL a token times the length",
         ),

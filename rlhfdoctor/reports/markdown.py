@@ -8,6 +8,7 @@ from typing import Any
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
+from rlhfdoctor.reports._backtest import alarm_line, headline, sections
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
 from rlhfdoctor.reports._rollback import destination, plan_lines
 from rlhfdoctor.reports._tables import (
@@ -41,6 +42,16 @@ def recompute_markdown(document: Mapping[str, Any]) -> str:
     lines += _recomputed(document["rows"], document["references"])
     lines += _notes(document["notes"])
     return "\n".join(lines) + "\n"
+
+
+def backtest_markdown(document: Mapping[str, Any]) -> str:
+    """Print a backtest: as the terminal does."""
+    lines = [f"# {plain(headline(document))}", ""]
+    for title, parts in sections(document):
+        lines += [f"## {title}", ""]
+        for part in parts:
+            lines += table_markdown(part) if isinstance(part, TextTable) else [plain(part), ""]
+    return "\n".join(lines)
 
 
 FAMILIES = {
@@ -201,6 +212,12 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"- {plain(line)}"
         yield ""
         yield from resume_markdown(plan)
+    if diagnosis.verdict in ("collapsed", "degraded") and diagnosis.backtest:
+        yield "## Backtest"
+        yield ""
+        for alarm in diagnosis.backtest:
+            yield f"- {plain(alarm_line(alarm))}"
+        yield ""
     if diagnosis.skipped:
         yield "## Not looked at"
         yield ""

@@ -13,6 +13,7 @@ from rich.tree import Tree
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
+from rlhfdoctor.reports._backtest import alarm_line, headline, sections
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
@@ -129,6 +130,19 @@ def rollback_lines(
     yield 0, Text("")
     for line in rung_lines(rungs):
         yield 2, Text(shown(line), style="dim")
+
+
+def backtest_lines(document: Mapping[str, Any], width: int) -> Iterator[Line]:
+    """Yield what alarms, rules, controllers, normaliser and plan would have done on a run."""
+    yield 0, Text(shown(headline(document)), style="bold")
+    for title, parts in sections(document):
+        yield 0, Text("")
+        yield 0, Text(title, style="bold")
+        for part in parts:
+            if isinstance(part, TextTable):
+                yield from table_lines(part, width)
+            else:
+                yield 2, Text(shown(part))
 
 
 def explain_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -366,6 +380,11 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         yield 0, Text("Rollback", style="bold")
         for indent, line in _plan(diagnosis.rollback):
             yield indent + 2, line
+    if diagnosis.verdict in ("collapsed", "degraded") and diagnosis.backtest:
+        yield 0, Text("")
+        yield 0, Text("Backtest", style="bold")
+        for alarm in diagnosis.backtest:
+            yield 2, Text(shown(alarm_line(alarm)))
     yield from _not_looked(diagnosis)
     if diagnosis.profile_reason and diagnosis.profile != "default":
         chosen = f"profile {diagnosis.profile} (chosen: {diagnosis.profile_reason})"
