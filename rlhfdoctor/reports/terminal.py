@@ -427,7 +427,7 @@ def _resume(plan: RollbackPlan) -> Iterator[Line]:
     for line in plan.resume.text.splitlines():
         yield 2, Text(shown(line))
     for caveat in plan.resume.caveats:
-        yield 0, Text(shown(f"- \t{caveat}"), style="dim")
+        yield 0, Text("- \t", style="dim").append(shown(caveat))
 
 
 def _not_looked(diagnosis: Diagnosis) -> Iterator[Line]:
