@@ -6,7 +6,7 @@ quoted for the language they stand in, so that a checkpoint called ``$(reboot)``
 Frameworks treat a resume differently, and silently: transformers, verl and DeepSpeed restore the
 learning rate with the optimizer and its schedule, so that a changed one has no effect; a run that
 is started from a checkpoint takes it for its reference, and the KL falls to 0 (REF005, REF008).
-What each does was read in its source; the version stands beside its entry.
+Beside each entry stands what was read for it; a caveat says so where it was not run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Way:
     assign: one changed setting. keys: the framework's names of settings, most usual first; words
     after a name are set with it. lines: those that begin with blanks are arguments of one command.
     Places in braces: checkpoint, name (its folder), home (the folder around it), model (the initial
-    one), fresh (a new folder), step, seed (another than the run's), changes. hydra: values are
-    quoted for hydra's overrides too.
+    one), fresh (a new folder), step, seed (another than the run's), changes. read: the source that
+    an entry was read in, where it was not run. hydra: values are quoted for hydra's overrides too.
     """
 
     kind: Literal["shell", "python", "yaml"]
@@ -41,6 +41,7 @@ class Way:
     keys: Mapping[str, tuple[str, ...]]
     lines: tuple[Told, ...]
     caveats: tuple[Told, ...] = ()
+    read: str = ""
     hydra: bool = False
 
 
@@ -51,11 +52,10 @@ FACTS = {
     "hf": "the checkpoint is Hugging Face's",
     "lora": "only an adapter was trained",
     "ref": "there is a KL penalty against a reference, or will be",
-    "ppo": "PPO: a critic is trained beside the policy",
-    "dpo": "DPO",
+    "weights": "only weights are loaded: the learning rate changes, or the algorithm is PPO",
+    "ppo": "PPO",
     "unlike": "the log does not tell which of two trainers wrote it",
     "deepspeed": "DeepSpeed's own folder lies in the checkpoint",
-    "dotted": "the run's settings have OpenRLHF's dotted names",
 }
 """What lines and caveats may depend on."""
 
@@ -69,13 +69,6 @@ _BARE = (
     "The checkpoint holds no optimizer state: Adam's moments and the schedule start anew, so warm"
     " the learning rate up again; the first updates are the roughest.",
 )
-_OVERWRITES = (
-    "go",
-    "Give another output folder: the checkpoints after step {step} would be overwritten.",
-)
-
-
-# TRL: trl 1.16.0 and 1.12.0, transformers 5.24.0, torch 2.13.0
 
 _HF_CAVEATS: tuple[Told, ...] = (
     (
@@ -110,7 +103,7 @@ _HF_CAVEATS: tuple[Told, ...] = (
         "With the old seed the batches that led to the collapse come again in the same order: the"
         " data are only wound forward to step {step}.",
     ),
-    _OVERWRITES,
+    ("go", "Give another output folder: the checkpoints after step {step} would be overwritten."),
     ("unlike", "The log does not tell which of two trainers wrote it: put in the name of yours."),
 )
 """transformers 5.24.0, trainer.py: ``_load_optimizer_and_scheduler`` loads both where both lie in
@@ -124,14 +117,13 @@ checkpoint-40 of fixtures/grpo_late has a KL of 0.29 nats a token where the base
 the checkpoint is resumed, and 0.0 where the checkpoint is the model."""
 
 
-def _trl(stem: str, length: str | None = None, clip: str | None = None) -> Way:
+def _trl(stem: str, read: str, length: str | None = None, clip: bool = False) -> Way:
     """Return how a trainer of TRL that is a transformers Trainer goes on."""
-    keys = {"learning_rate": ("learning_rate",), "kl_coef": ("beta",), "seed": ("seed",)}
+    keys = {"learning_rate": ("learning_rate",), "kl_coef": ("beta",)}
     if length:
         keys["max_response_length"] = (length,)
     if clip:
-        keys |= {"clip_range": (clip,), "clip_range_high": ("epsilon_high",)}
-        keys |= {"temperature": ("temperature",), "group_size": ("num_generations",)}
+        keys |= {"clip_range": ("epsilon",), "clip_range_high": ("epsilon_high",)}
     return Way(
         kind="python",
         assign="    {key}={value},",
@@ -159,6 +151,7 @@ def _trl(stem: str, length: str | None = None, clip: str | None = None) -> Way:
             ("go lr !bare deepspeed", "trainer.train(resume_from_checkpoint=checkpoint)"),
         ),
         caveats=_HF_CAVEATS,
+        read=read,
     )
 
 
@@ -170,8 +163,8 @@ _TRL_PPO = Way(
         "kl_coef": ("kl_coef",),
         "clip_range": ("cliprange",),
         "max_response_length": ("response_length",),
-        "temperature": ("temperature",),
     },
+    read="trl 1.12.0",
     lines=(
         ("", "args = PPOConfig("),
         ("", "    ...,  # as before"),
@@ -208,6 +201,7 @@ _TRL_PPO_OLD = replace(
         "kl_coef": ("init_kl_coef",),
         "clip_range": ("cliprange",),
     },
+    read="trl 0.7.11",
     lines=(
         ("", "config = PPOConfig("),
         ("", "    ...,  # as before"),
@@ -228,25 +222,14 @@ _TRL_PPO_OLD = replace(
         ("go", "An adaptive KL coefficient starts again at init_kl_coef."),
     ),
 )
-"""trl 0.7.11, ppo_trainer.py: ``create_reference_model(self.model)`` without a ``ref_model``."""
+"""trl 0.7.11, ppo_config.py; ppo_trainer.py: ``create_reference_model(self.model)`` without a
+``ref_model``."""
 
-_TRL_WAYS: Mapping[str, Way] = {
-    "GRPO": _trl("GRPO", "max_completion_length", "epsilon"),
-    "RLOO": _trl("RLOO", "max_completion_length", "epsilon"),
-    "DPO": _trl("DPO"),
-    "KTO": _trl("KTO"),
-    "BCO": _trl("BCO"),
-    "ORPO": _trl("ORPO"),
-    "CPO": _trl("CPO"),
-    "SimPO": _trl("CPO"),
-    "online DPO": _trl("OnlineDPO", "max_new_tokens"),
-    "XPO": _trl("XPO", "max_new_tokens"),
-    "Nash-MD": _trl("NashMD", "max_new_tokens"),
-    "reward model": _trl("Reward"),
-    "PPO": _TRL_PPO,
-}
+_TRL, _TRL_OLD = "trl 1.16.0", "trl 1.12.0"
+"""Where the names of settings were read: trl/trainer and trl/experimental, the *_config.py. The
+second has BCO, XPO and Nash-MD, which the first has no more; CPO's has SimPO's loss."""
 
-NO_REFERENCE = frozenset(("ORPO", "CPO", "SimPO", "reward model"))
+NO_REFERENCE = frozenset(("ORPO", "CPO", "SimPO", "RM", "reward model"))
 """Algorithms that compare with no reference model."""
 
 
@@ -256,18 +239,19 @@ _VERL = Way(
     hydra=True,
     keys={
         "learning_rate": ("actor_rollout_ref.actor.optim.lr",),
-        "lr_critic": ("critic.optim.lr",),
         "kl_coef": (
             "actor_rollout_ref.actor.kl_loss_coef actor_rollout_ref.actor.use_kl_loss=True",
             "algorithm.kl_ctrl.kl_coef algorithm.use_kl_in_reward=True",
         ),
-        "clip_range": ("actor_rollout_ref.actor.clip_ratio",),
+        "clip_range": (
+            "actor_rollout_ref.actor.clip_ratio actor_rollout_ref.actor.clip_ratio_low={value}"
+            " actor_rollout_ref.actor.clip_ratio_high={value}",
+        ),
         "clip_range_high": ("actor_rollout_ref.actor.clip_ratio_high",),
         "entropy_coef": ("actor_rollout_ref.actor.entropy_coeff",),
         "max_response_length": ("data.max_response_length",),
-        "temperature": ("actor_rollout_ref.rollout.temperature",),
-        "group_size": ("actor_rollout_ref.rollout.n",),
     },
+    read="verl's source (01ee5e04)",
     lines=(
         ("", "# your command, with these overrides"),
         ("go", "    trainer.resume_mode=resume_path"),
@@ -308,126 +292,172 @@ _VERL = Way(
         ),
     ),
 )
-"""verl 01ee5e04, utils/checkpoint/fsdp_checkpoint_manager.py:load_checkpoint (model, optimizer,
+"""verl 01ee5e04: utils/checkpoint/fsdp_checkpoint_manager.py:load_checkpoint (model, optimizer,
 extra: schedule and random state); trainer/config/actor/actor.yaml (``checkpoint.load_contents``,
 optim); trainer/ppo/ray_trainer.py:_load_checkpoint (``resume_mode``, ``global_step_`` in the path,
-data.pt)."""
+data.pt). verl 0.9.1, actor.yaml and core_algos.py: ``clip_ratio_low`` and ``clip_ratio_high`` are
+0.2 by default, and ``clip_ratio`` counts only where they are null."""
 
-_OPENRLHF = Way(
-    kind="shell",
-    assign="    --{key} {value}",
-    keys={
-        "learning_rate": ("actor_learning_rate", "actor.adam.lr"),
-        "lr_critic": ("critic_learning_rate", "critic.adam.lr"),
-        "kl_coef": ("init_kl_coef", "algo.kl.init_coef"),
-        "clip_range": ("eps_clip",),
-        "max_response_length": ("generate_max_len",),
-        "temperature": ("temperature",),
-        "group_size": ("n_samples_per_prompt",),
-        "entropy_coef": ("entropy_loss_coef",),
-    },
-    lines=(
-        ("go !hf", "# a copy whose latest checkpoint is this one"),
-        ("go !hf !dpo", "mkdir -p {fresh}/_actor"),
-        ("go !hf !dpo", "cp -r -- {checkpoint} {fresh}/_actor/"),
-        ("go !hf !dpo", "printf %s {name} > {fresh}/_actor/latest"),
-        ("go !hf dpo", "mkdir -p {fresh}"),
-        ("go !hf dpo", "cp -r -- {checkpoint} {fresh}/"),
-        ("go !hf dpo", "printf %s {name} > {fresh}/latest"),
-        ("", "# your command, with these options"),
-        ("go !hf !dotted", "    --load_checkpoint"),
-        ("go !hf !dotted", "    --ckpt_path {fresh}"),
-        ("go !hf dotted", "    --ckpt.load_enable"),
-        ("go !hf dotted", "    --ckpt.path {fresh}"),
-        ("go hf !dotted", "    --pretrain {checkpoint}"),
-        ("go hf dotted", "    --actor.model_name_or_path {checkpoint}"),
-        ("", "{changes}"),
-    ),
-    caveats=(
+
+def _openrlhf(
+    keys: Mapping[str, tuple[str, ...]], load: str, path: str, model: str, reference: str = ""
+) -> Way:
+    """Return how OpenRLHF goes on by its names of options; reference: DPO's alone has one."""
+    home = "{fresh}" if reference else "{fresh}/_actor"
+    apart: tuple[Told, ...] = (
         (
-            "go lr !hf",
-            "The old learning rate is restored with the optimizer and its schedule, and no option"
-            " prevents it: give load_optimizer_states=False, load_lr_scheduler_states=False where"
-            " strategy.load_ckpt is called.",
-        ),
-        (
-            "go ref !hf",
-            "Leave the initial model where it was: policy and reference are both loaded from it,"
-            " and a checkpoint there would become the reference (REF005: the KL falls to 0).",
-        ),
-        (
-            "go ref hf !dpo",
+            "go ref hf",
             "Policy and reference are both loaded from there, so the reference becomes the"
             " checkpoint (REF005: the KL falls to 0). DeepSpeed's own checkpoint,"
             " _actor/global_step{step}, keeps the two apart.",
         ),
-        (
-            "go ref hf dpo",
-            "Give --ref_pretrain the initial model, or the reference is the checkpoint (REF005).",
+        ("go !hf", "Copy _critic in the same way, where there is one, or it starts anew."),
+    )
+    if reference:
+        left_out = f"Without --{reference} the reference is the checkpoint too (REF005)."
+        apart = (("go ref hf", left_out),)
+    return Way(
+        kind="shell",
+        assign="    --{key} {value}",
+        keys=keys,
+        read="OpenRLHF's source (0.11.2)" if "." in load else "OpenRLHF's source (0.9.10)",
+        lines=(
+            ("go !hf", "# a copy whose latest checkpoint is this one"),
+            ("go !hf", f"mkdir -p {home}"),
+            ("go !hf", f"cp -r -- {{checkpoint}} {home}/"),
+            ("go !hf", f"printf %s {{name}} > {home}/latest"),
+            ("", "# your command, with these options"),
+            ("go !hf", f"    --{load}"),
+            ("go !hf", f"    --{path} {{fresh}}"),
+            ("go hf", f"    --{model} {{checkpoint}}"),
+            *((("go ref hf", f"    --{reference} {{model}}"),) if reference else ()),
+            ("", "{changes}"),
         ),
-        ("go hf", _WEIGHTS_ONLY[1]),
-        ("go ppo !hf", "Copy _critic in the same way, or the critic starts anew."),
-        (
-            "go !hf",
-            "The count of consumed samples is restored too: the prompts that led to the collapse"
-            " come again in the same order.",
+        caveats=(
+            (
+                "go lr !hf",
+                "The old learning rate is restored with the optimizer and its schedule, and no"
+                " option prevents it: give load_optimizer_states=False,"
+                " load_lr_scheduler_states=False where strategy.load_ckpt is called.",
+            ),
+            (
+                "go ref !hf",
+                "Leave the initial model where it was: the reference is loaded from it, and a"
+                " checkpoint there would become the reference (REF005: the KL falls to 0).",
+            ),
+            *apart,
+            ("go hf", _WEIGHTS_ONLY[1]),
+            (
+                "go !hf",
+                "The position in the data is restored too: the prompts that led to the collapse"
+                " come again.",
+            ),
+            ("!go", f"Leave out --{load}, or the run goes on from its last checkpoint."),
         ),
-    ),
+    )
+
+
+_OPENRLHF = _openrlhf(
+    {
+        "learning_rate": ("actor_learning_rate",),
+        "kl_coef": ("init_kl_coef",),
+        "clip_range": ("eps_clip",),
+        "max_response_length": ("generate_max_len", "max_new_tokens"),
+        "entropy_coef": ("entropy_loss_coef",),
+    },
+    load="load_checkpoint",
+    path="ckpt_path",
+    model="pretrain",
 )
-"""OpenRLHF 021d1b09 and 012aae8c: cli/train_ppo_ray.py (options; actor and reference both from
-``args.pretrain``), trainer/ray/ppo_actor.py (``load_ckpt`` of ``ckpt_path/_actor``),
-utils/deepspeed/deepspeed.py:load_ckpt (``load_optimizer_states=True``); the tag that DeepSpeed
-loads is what the file ``latest`` names. Newer versions call the options ``--ckpt.*``."""
+_OPENRLHF_DPO = _openrlhf(
+    {"learning_rate": ("learning_rate",), "kl_coef": ("beta",)},
+    load="load_checkpoint",
+    path="ckpt_path",
+    model="pretrain",
+    reference="ref_pretrain",
+)
+OPENRLHF_DOTTED: Mapping[str, Way] = {
+    "OpenRLHF": _openrlhf(
+        {
+            "learning_rate": ("actor.adam.lr",),
+            "kl_coef": ("algo.kl.init_coef",),
+            "clip_range": ("actor.eps_clip",),
+            "max_response_length": ("rollout.max_new_tokens",),
+            "entropy_coef": ("actor.entropy_coef",),
+        },
+        load="ckpt.load_enable",
+        path="ckpt.path",
+        model="actor.model_name_or_path",
+    ),
+    "OpenRLHF DPO": _openrlhf(
+        {"learning_rate": ("adam.lr",), "kl_coef": ("model.beta",)},
+        load="ckpt.load_enable",
+        path="ckpt.path",
+        model="model.model_name_or_path",
+        reference="ref.model_name_or_path",
+    ),
+}
+"""How OpenRLHF goes on where its options have dotted names.
+
+OpenRLHF 0.8.11 and 0.9.10 (no dots; ``generate_max_len`` is the former's, ``max_new_tokens`` the
+latter's) and 0.11.2 (dots): cli/train_ppo_ray.py (the reference is loaded from the actor's path),
+cli/train_dpo.py (from its own, or else the model's); trainer/ray/ppo_actor.py and ppo_critic.py
+(checkpoints lie in ``_actor`` and ``_critic`` of the path); trainer/dpo_trainer.py (in the path
+itself); utils/deepspeed/deepspeed.py:load_ckpt (``load_optimizer_states=True``, ``tag=None``:
+DeepSpeed takes what the file ``latest`` names)."""
 
 _LLAMAFACTORY = Way(
     kind="yaml",
     assign="{key}: {value}",
-    keys={
-        "learning_rate": ("learning_rate",),
-        "kl_coef": ("pref_beta",),
-        "max_response_length": ("max_new_tokens",),
-        "seed": ("seed",),
-    },
+    keys={"learning_rate": ("learning_rate",), "kl_coef": ("pref_beta",)},
+    read="LLaMA-Factory's source (0.9.5)",
     lines=(
         ("", "# your configuration, with these lines"),
-        ("go !lr !ppo", "resume_from_checkpoint: {checkpoint}"),
-        ("go lr !lora", "model_name_or_path: {checkpoint}"),
-        ("go !lr ppo !lora", "model_name_or_path: {checkpoint}"),
-        ("go lr !lora ref", "ref_model: {model}  # the initial model"),
-        ("go !lr ppo !lora ref", "ref_model: {model}  # the initial model"),
-        ("go lr lora", "adapter_name_or_path: {checkpoint}"),
-        ("go !lr ppo lora", "adapter_name_or_path: {checkpoint}"),
+        ("", "output_dir: {fresh}"),
+        ("go !weights", "resume_from_checkpoint: {checkpoint}"),
+        ("go weights !lora", "model_name_or_path: {checkpoint}"),
+        ("go weights !lora ref", "ref_model: {model}  # the initial model"),
+        ("go weights lora", "adapter_name_or_path: {checkpoint}"),
         ("", "{changes}"),
         ("go", "seed: {seed}"),
     ),
     caveats=(
         (
+            "",
+            "A new output_dir, since the run would go on from the last checkpoint in the old one.",
+        ),
+        (
             "go lr !ppo",
             "Not by resume_from_checkpoint: the Trainer would restore the old learning rate with"
             " the optimizer and its schedule.",
         ),
-        ("go ppo", "Stage ppo refuses resume_from_checkpoint."),
+        ("go ppo", "Stage ppo cannot resume from a checkpoint."),
         (
-            "go lr",
-            "Only the weights go on and the steps are counted from 0: warm up (warmup_ratio) and"
-            " shorten num_train_epochs.",
+            "go weights",
+            "Only the weights go on and the steps are counted from 0: warm up, and shorten"
+            " num_train_epochs.",
         ),
         (
-            "go lr !lora ref",
+            "go weights !lora ref",
             "Give ref_model: left out, the reference is loaded from model_name_or_path, here the"
             " checkpoint (REF005: the KL falls to 0).",
         ),
         (
-            "go !lr !ppo",
+            "go !weights",
             "With the old seed the batches that led to the collapse come again in the same order.",
         ),
-        ("go !lr bare !ppo", _BARE[1]),
-        _OVERWRITES,
+        ("go !weights bare", _BARE[1]),
     ),
 )
-"""LLaMA-Factory 002f58ef, train/trainer_utils.py:create_ref_model; train/ppo/trainer.py:ppo_train
-("`resume_from_checkpoint` will be supported in the future version."); its Trainer is transformers'
-(see ``_HF_CAVEATS``)."""
+"""LLaMA-Factory 0.9.5: hparams/parser.py:470-512 (an ``output_dir`` that holds a checkpoint is gone
+on from); train/trainer_utils.py:create_ref_model (``ref_model``, or else the model's own path, and
+nothing for LoRA); train/dpo/trainer.py:262 (there the reference is the model without the adapter);
+model/adapter.py:155-200 (the adapter of ``adapter_name_or_path`` is trained on);
+train/ppo/trainer.py:ppo_train (raises at a checkpoint to resume from)."""
+
+_SAME_REFERENCE = (
+    "Leave model, ref_model and ref_adapters as they were: the reference is loaded from them."
+)
 
 _SWIFT = Way(
     kind="shell",
@@ -438,14 +468,13 @@ _SWIFT = Way(
         "clip_range": ("epsilon",),
         "clip_range_high": ("epsilon_high",),
         "max_response_length": ("max_completion_length",),
-        "temperature": ("temperature",),
-        "group_size": ("num_generations",),
-        "seed": ("seed",),
     },
+    read="ms-swift's source (4.6.0)",
     lines=(
         ("", "# your swift rlhf command, with these options"),
         ("go", "    --resume_from_checkpoint {checkpoint}"),
         ("go lr", "    --resume_only_model true"),
+        ("go lr !lora ref", "    --ref_model {model}"),
         ("", "{changes}"),
         ("go", "    --seed {seed} --data_seed {seed}"),
     ),
@@ -453,27 +482,31 @@ _SWIFT = Way(
         (
             "go lr",
             "resume_only_model leaves out the optimizer, the schedule and the random state: with"
-            " them the old learning rate is restored. Warm up again (warmup_ratio).",
+            " them the old learning rate is restored.",
         ),
         (
             "go lr",
-            "Some versions still count the steps from the checkpoint's (ms-swift issue 6084): look"
-            " at the first line of the new log.",
+            "The schedule starts at its warm-up again while the step goes on from {step} (from 0"
+            " with --ignore_data_skip true), and Adam's moments start at zero: warm up.",
         ),
         (
-            "go ref",
-            "Leave model (and ref_model) as they were: the reference is loaded from them.",
+            "go lr !lora ref",
+            "Give ref_model: left out, the reference is the model, and resume_only_model makes the"
+            " checkpoint the model (REF005: the KL falls to 0).",
         ),
+        ("go ref !lr", _SAME_REFERENCE),
+        ("go ref lr lora", _SAME_REFERENCE),
         (
             "go !lr",
             "With the old seeds the batches that led to the collapse come again in the same order.",
         ),
         ("go !lr bare", _BARE[1]),
-        _OVERWRITES,
     ),
 )
-"""ms-swift, Command-line-parameters (resume_only_model, data_seed, ref_model) and FAQ Q10 on
-continuing; its trainers are transformers' (see ``_HF_CAVEATS``)."""
+"""ms-swift 4.6.0: arguments/sft_args.py:__post_init__ (``resume_only_model``: the checkpoint is
+``model``, or ``adapters``); arguments/rlhf_args.py:290-299 (``ref_model``, or else ``model``; an
+error with LoRA, CPO and ORPO); trainers/mixin.py:149 and 280-288 (what is left out,
+``ignore_data_skip``); arguments/base_args/data_args.py (``data_seed``)."""
 
 _NEMO_RL = Way(
     kind="shell",
@@ -484,6 +517,7 @@ _NEMO_RL = Way(
         "kl_coef": ("loss_fn.reference_policy_kl_penalty",),
         "clip_range": ("loss_fn.ratio_clip_max loss_fn.ratio_clip_min={value}",),
     },
+    read="NeMo-RL's source (01e9028b)",
     lines=(
         ("go", "# a folder whose latest checkpoint is this one"),
         ("go", "mkdir -p {fresh}"),
@@ -497,7 +531,7 @@ _NEMO_RL = Way(
         (
             "go lr",
             "Without policy/optimizer the optimizer is made anew, with the new learning rate: warm"
-            " up. Megatron keeps it among the weights, and the old one is restored.",
+            " up. Megatron keeps it among the weights, where it cannot be left out like this.",
         ),
         (
             "go ref",
@@ -517,18 +551,15 @@ _NEMO_RL = Way(
 )
 """NeMo-RL 01e9028b, utils/checkpoint.py: ``get_latest_checkpoint_path`` takes the highest
 ``step_N`` of ``checkpoint_dir``; ``get_resume_paths``: no ``policy/optimizer``, a fresh optimizer;
-Megatron's is embedded in the weights. Issue 2955 and pull request 3048 on the reference."""
+Megatron's is embedded in the weights. Names of settings: examples/configs/grpo_math_1B.yaml
+(00294d9b) and dpo.yaml (00455ac0). Issue 2955 and pull request 3048 on the reference."""
 
 _TORCHTUNE = Way(
     kind="shell",
     assign="    {key}={value}",
     hydra=True,
-    keys={
-        "learning_rate": ("optimizer.lr",),
-        "kl_coef": ("kl_coeff",),
-        "temperature": ("temperature",),
-        "max_response_length": ("max_generated_tokens",),
-    },
+    keys={"learning_rate": ("optimizer.lr",), "kl_coef": ("loss.beta",)},
+    read="torchtune's source (0.6.1)",
     lines=(
         ("", "# your tune run command, with these overrides"),
         ("go", "    checkpointer.checkpoint_dir={checkpoint}"),
@@ -543,25 +574,30 @@ _TORCHTUNE = Way(
             " learning rate with it.",
         ),
         _WEIGHTS_ONLY,
+        ("go ref !lora", "Leave ref_checkpointer at the initial model."),
         (
-            "go ref !lora",
-            "Leave the reference's checkpointer (ref_policy_checkpointer in PPO) at the initial"
-            " model.",
+            "go ref lora",
+            "The adapter is merged into the weights there, and the reference is the model without"
+            " the new adapter: the checkpoint (REF005: the KL falls to 0).",
         ),
     ),
 )
-"""torchtune 010eab0d, recipes/ppo_full_finetune_single_device.py: the reference has a checkpointer
-of its own; ``opt_state_dict`` only where ``resume_from_checkpoint``."""
+"""torchtune 0.6.1: recipes/full_dpo_distributed.py (``ref_checkpointer``; ``opt_state_dict`` only
+where ``resume_from_checkpoint``), lora_dpo_single_device.py (``disable_adapter``; save_checkpoint
+merges), dev/grpo_full_finetune_distributed.py (``ref_checkpointer``);
+configs/llama3_1/8B_full_dpo.yaml and 8B_lora_dpo.yaml (``loss.beta``); dev/3B_full_grpo.yaml at
+075b5009 (``loss.kl_coeff``, ``loss.epsilon``). PPO has no entry:
+ppo_full_finetune_single_device.py:461 demands that policy and reference are loaded from the same
+folder unless the optimizer is restored."""
 
 _DEEPSPEED_CHAT = Way(
     kind="shell",
     assign="    --{key} {value}",
     keys={
         "learning_rate": ("actor_learning_rate",),
-        "lr_critic": ("critic_learning_rate",),
         "max_response_length": ("max_answer_seq_len",),
-        "seed": ("seed",),
     },
+    read="DeepSpeedExamples' source (5ff0211a)",
     lines=(
         ("", "# your command, with these options"),
         ("go", "    --actor_model_name_or_path {checkpoint}"),
@@ -574,24 +610,25 @@ _DEEPSPEED_CHAT = Way(
             " KL falls to 0): in rlhf_engine.py give _init_ref the initial model.",
         ),
         _WEIGHTS_ONLY,
+        ("go", "The critic starts again from critic_model_name_or_path."),
         ("", "The KL coefficient and the clip range are no options: ppo_trainer.py sets them."),
     ),
 )
-"""DeepSpeedExamples, step3_rlhf_finetuning/rlhf_engine.py: ``_init_actor`` and ``_init_ref`` from
-``actor_model_name_or_path``; ppo_trainer.py: ``kl_ctl = 0.1``, ``cliprange = 0.2``."""
+"""DeepSpeedExamples, applications/DeepSpeed-Chat: dschat/rlhf/ppo_trainer.py (5ff0211a:
+``kl_ctl = 0.1``, ``cliprange = 0.2``); dschat/rlhf/rlhf_engine.py (144e9137: actor and reference
+from ``actor_model_name_or_path``, critic and reward model from ``critic_model_name_or_path``);
+training/step3_rlhf_finetuning/main.py (6eb5247d: options)."""
 
 _MOSS = Way(
     kind="shell",
     assign="    --{key} {value}",
     keys={
         "learning_rate": ("lr",),
-        "lr_critic": ("critic_lr",),
         "kl_coef": ("kl_penalty_weight",),
         "clip_range": ("pg_clip",),
         "max_response_length": ("maxlen_res",),
-        "temperature": ("temperature",),
-        "seed": ("seed",),
     },
+    read="MOSS-RLHF's source (5096bd92)",
     lines=(
         ("", "# your train_ppo.py command, with these options"),
         ("go", "    --policy_model_path {checkpoint}"),
@@ -609,33 +646,57 @@ _MOSS = Way(
 )
 """MOSS-RLHF 5096bd92, config_ppo.py and train_ppo.py (``ref_model`` from policy_model_path)."""
 
-_RATE = {"learning_rate": ("optimizer.lr",)}
-
 WAYS: Mapping[str, Way | None] = {
+    "TRL GRPO": _trl("GRPO", "", "max_completion_length", clip=True),
+    "TRL DPO": _trl("DPO", ""),
+    "TRL RLOO": _trl("RLOO", _TRL, "max_completion_length", clip=True),
+    "TRL KTO": _trl("KTO", _TRL),
+    "TRL ORPO": _trl("ORPO", _TRL),
+    "TRL CPO": _trl("CPO", _TRL),
+    "TRL SimPO": _trl("CPO", _TRL),
+    "TRL online DPO": _trl("OnlineDPO", _TRL, "max_new_tokens"),
+    "TRL reward model": _trl("Reward", _TRL),
+    "TRL BCO": _trl("BCO", _TRL_OLD),
+    "TRL XPO": _trl("XPO", _TRL_OLD, "max_new_tokens"),
+    "TRL Nash-MD": _trl("NashMD", _TRL_OLD, "max_new_tokens"),
+    "TRL PPO": _TRL_PPO,
     "verl": _VERL,
     "OpenRLHF": _OPENRLHF,
-    "OpenRLHF DPO": replace(
-        _OPENRLHF,
-        keys={"learning_rate": ("learning_rate", "adam.lr"), "kl_coef": ("beta",)},
-    ),
+    "OpenRLHF DPO": _OPENRLHF_DPO,
     "OpenRLHF reward model": None,
     "LLaMA-Factory": _LLAMAFACTORY,
+    "LLaMA-Factory PPO": replace(
+        _LLAMAFACTORY,
+        keys={"learning_rate": ("learning_rate",), "max_response_length": ("max_new_tokens",)},
+    ),
+    "LLaMA-Factory RM": None,
     "ms-swift": _SWIFT,
     "NeMo-RL": _NEMO_RL,
     "NeMo-RL DPO": replace(
         _NEMO_RL,
-        keys={**_NEMO_RL.keys, "kl_coef": ("dpo.reference_policy_kl_penalty",), "clip_range": ()},
+        keys={
+            "learning_rate": _NEMO_RL.keys["learning_rate"],
+            "kl_coef": ("dpo.reference_policy_kl_penalty",),
+        },
     ),
-    "torchtune PPO": _TORCHTUNE,
-    "torchtune DPO": replace(_TORCHTUNE, keys={**_RATE, "kl_coef": ("loss.beta",)}),
-    "torchtune GRPO": replace(_TORCHTUNE, keys=_RATE),
+    "torchtune DPO": _TORCHTUNE,
+    "torchtune GRPO": replace(
+        _TORCHTUNE,
+        keys={
+            "learning_rate": ("optimizer.lr",),
+            "kl_coef": ("loss.kl_coeff",),
+            "clip_range": ("loss.epsilon",),
+            "max_response_length": ("max_generated_tokens",),
+        },
+    ),
     "DeepSpeed-Chat PPO": _DEEPSPEED_CHAT,
     "MOSS-RLHF": _MOSS,
 }
-"""How each framework but TRL goes on, by the name that its dialects give it, and its algorithm."""
+"""How a framework goes on, by the name that its dialects give it and the algorithm's, where one
+has words of its own; None: not known."""
 
 USUAL_SEED = 42
-"""What transformers, OpenRLHF and ms-swift are seeded with by default."""
+"""What transformers and ms-swift are seeded with by default."""
 
 
 def resume(run: Run, checkpoint: Checkpoint | None, changes: Sequence[Change]) -> Resume | None:
@@ -657,25 +718,28 @@ def resume(run: Run, checkpoint: Checkpoint | None, changes: Sequence[Change]) -
             continue
         if text == "{changes}":
             lines += changed if way.kind == "shell" else [*aside, *changed]
-        elif "{seed}" not in text or not any(item.parameter == "seed" for item in changes):
+        else:
             lines.append(text.format(**places))
+    caveats = [text.format(step=step) for needs, text in way.caveats if _holds(needs, facts)]
+    if way.read:
+        caveats.append(f"Read in {way.read}, not run.")
     return Resume(
         kind=way.kind,
         text="\n".join(_command(lines) if way.kind == "shell" else lines),
-        caveats=tuple(
-            text.format(step=step) for needs, text in way.caveats if _holds(needs, facts)
-        ),
+        caveats=tuple(caveats),
     )
 
 
 def _way(run: Run) -> Way | None:
-    if run.framework != "TRL":
-        return WAYS.get(f"{run.framework} {run.algorithm}", WAYS.get(run.framework))
     if run.dialect == "trl_ppo_old":
         return _TRL_PPO_OLD
     if run.dialect == "trl_rloo_old":
         return None
-    return _TRL_WAYS.get(run.algorithm.partition(" or ")[0])
+    rate = run.config.get("learning_rate")
+    dotted = rate is not None and (rate.where.key or "").endswith("adam.lr")
+    ways = {**WAYS, **OPENRLHF_DOTTED} if dotted else WAYS
+    algorithm = run.algorithm.partition(" or ")[0]
+    return ways.get(f"{run.framework} {algorithm}", ways.get(run.framework))
 
 
 def _facts(run: Run, checkpoint: Checkpoint | None, changes: Sequence[Change]) -> set[str]:
@@ -684,21 +748,20 @@ def _facts(run: Run, checkpoint: Checkpoint | None, changes: Sequence[Change]) -
     state = any("optim" in name or name.startswith("global_step") for name in names)
     coefficient = run.number("kl_coef")
     changed = {item.parameter: item.suggested for item in changes if item.suggested is not None}
-    rate = run.config.get("learning_rate")
     form = "" if checkpoint is None else checkpoint.format
     hugging_face = form in ("safetensors", "bin", "peft")
     facts = {
         "go": checkpoint is not None,
         "lr": "learning_rate" in changed,
+        "weights": "learning_rate" in changed or run.algorithm == "PPO",
         "bare": hugging_face and bool(names) and not state,
         "hf": hugging_face,
         "lora": bool(run.number("lora_rank")) or form == "peft",
-        "ref": run.algorithm not in NO_REFERENCE and (coefficient != 0 or "kl_coef" in changed),
+        "ref": not NO_REFERENCE.issuperset(run.algorithm.split(" or "))
+        and (coefficient != 0 or "kl_coef" in changed),
         "ppo": run.algorithm == "PPO",
-        "dpo": run.algorithm == "DPO",
         "unlike": " or " in run.algorithm,
         "deepspeed": any(name.startswith("global_step") for name in names),
-        "dotted": rate is not None and "." in (rate.where.key or ""),
     }
     return {name for name, holds in facts.items() if holds}
 

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from rlhfdoctor import dialects, registry
 from rlhfdoctor.model import Change, Checkpoint, Location, Resume, Run, Setting
-from rlhfdoctor.resume import FACTS, NO_REFERENCE, WAYS, Way, resume
+from rlhfdoctor.resume import FACTS, NO_REFERENCE, OPENRLHF_DOTTED, WAYS, Way, resume
+from rlhfdoctor.vocabulary import ALGORITHMS
 from tests.builders import run_of
 
 RATE = Change("learning_rate", 4e-4, 4e-5, "a tenth")
 BETA = Change("kl_coef", 0.02, 0.04, "twice")
+CLIP = Change("clip_range", 0.2, 0.1, "half")
 BASH = shutil.which("bash")
 
 
@@ -162,6 +164,16 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         "    'actor_rollout_ref.actor.checkpoint.load_contents=[model]' \\\n"
         "    actor_rollout_ref.actor.optim.lr=4e-05",
     ),
+    "verl's clip range is three settings": (
+        run("verl"),
+        None,
+        [CLIP],
+        "# your command, with these overrides\n"
+        "    trainer.resume_mode=disable \\\n"
+        "    actor_rollout_ref.actor.clip_ratio=0.1 \\\n"
+        "    actor_rollout_ref.actor.clip_ratio_low=0.1 \\\n"
+        "    actor_rollout_ref.actor.clip_ratio_high=0.1",
+    ),
     "verl turns on the KL in the reward that the run used": (
         run("verl", keys={"kl_coef": (0.02, "algorithm.kl_ctrl.kl_coef")}),
         saved("global_step_40/actor"),
@@ -197,7 +209,7 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
     "OpenRLHF's newer names where the run used them": (
         run("OpenRLHF", "GRPO", keys={"learning_rate": (4e-4, "actor.adam.lr")}),
         saved("_actor/global_step40", form="deepspeed"),
-        [RATE],
+        [RATE, BETA],
         "# a copy whose latest checkpoint is this one\n"
         "mkdir -p resume-40/_actor\n"
         "cp -r -- /runs/_actor/global_step40 resume-40/_actor/\n"
@@ -205,7 +217,8 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         "# your command, with these options\n"
         "    --ckpt.load_enable \\\n"
         "    --ckpt.path resume-40 \\\n"
-        "    --actor.adam.lr 4e-05",
+        "    --actor.adam.lr 4e-05 \\\n"
+        "    --algo.kl.init_coef 0.04",
     ),
     "OpenRLHF from Hugging Face's weights": (
         run("OpenRLHF", "GRPO"),
@@ -228,11 +241,28 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         "    --ckpt_path resume-40 \\\n"
         "    --beta 0.04",
     ),
+    "OpenRLHF DPO from Hugging Face's weights gives the reference": (
+        run("OpenRLHF", "DPO", keys={"learning_rate": (4e-4, "adam.lr")}),
+        saved("global_step40_hf"),
+        [RATE, BETA],
+        "# your command, with these options\n"
+        "    --model.model_name_or_path /runs/global_step40_hf \\\n"
+        "    --ref.model_name_or_path org/base \\\n"
+        "    --adam.lr 4e-05 \\\n"
+        "    --model.beta 0.04",
+    ),
+    "OpenRLHF's length as the run named it": (
+        run("OpenRLHF", keys={"max_response_length": (64, "max_new_tokens")}),
+        None,
+        [Change("max_response_length", 64, 128, "twice")],
+        "# your command, with these options\n    --max_new_tokens 128",
+    ),
     "LLaMA-Factory gives the reference where the rate changes": (
         run("LLaMA-Factory", "DPO"),
         saved(),
         [RATE, BETA],
         "# your configuration, with these lines\n"
+        'output_dir: "resume-40"\n'
         'model_name_or_path: "/runs/checkpoint-40"\n'
         'ref_model: "org/base"  # the initial model\n'
         "learning_rate: 4.0e-05\n"
@@ -244,6 +274,7 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         saved(form="peft"),
         [RATE],
         "# your configuration, with these lines\n"
+        'output_dir: "resume-40"\n'
         'adapter_name_or_path: "/runs/checkpoint-40"\n'
         "learning_rate: 4.0e-05\n"
         "seed: 8",
@@ -253,13 +284,52 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         saved(),
         [BETA],
         "# your configuration, with these lines\n"
+        'output_dir: "resume-40"\n'
         'resume_from_checkpoint: "/runs/checkpoint-40"\n'
         "pref_beta: 0.04\n"
         "seed: 8",
     ),
+    "LLaMA-Factory's PPO loads only weights, and has no KL coefficient": (
+        run("LLaMA-Factory", "PPO"),
+        saved(),
+        [BETA],
+        "# your configuration, with these lines\n"
+        'output_dir: "resume-40"\n'
+        'model_name_or_path: "/runs/checkpoint-40"\n'
+        'ref_model: "org/base"  # the initial model\n'
+        "# kl_coef: 0.04; twice\n"
+        "seed: 8",
+    ),
+    "LLaMA-Factory has no reference for ORPO": (
+        run("LLaMA-Factory", "ORPO or SimPO"),
+        saved(),
+        [RATE],
+        "# your configuration, with these lines\n"
+        'output_dir: "resume-40"\n'
+        'model_name_or_path: "/runs/checkpoint-40"\n'
+        "learning_rate: 4.0e-05\n"
+        "seed: 8",
+    ),
+    "LLaMA-Factory from the initial model takes a new folder": (
+        run("LLaMA-Factory", "DPO"),
+        None,
+        [RATE],
+        '# your configuration, with these lines\noutput_dir: "restart"\nlearning_rate: 4.0e-05',
+    ),
     "ms-swift loads only the model where the rate changes": (
         run("ms-swift"),
         saved(),
+        [RATE],
+        "# your swift rlhf command, with these options\n"
+        "    --resume_from_checkpoint /runs/checkpoint-40 \\\n"
+        "    --resume_only_model true \\\n"
+        "    --ref_model org/base \\\n"
+        "    --learning_rate 4e-05 \\\n"
+        "    --seed 8 --data_seed 8",
+    ),
+    "ms-swift's reference of an adapter is the base": (
+        run("ms-swift", lora_rank=8),
+        saved(form="peft"),
         [RATE],
         "# your swift rlhf command, with these options\n"
         "    --resume_from_checkpoint /runs/checkpoint-40 \\\n"
@@ -282,7 +352,7 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
     "NeMo-RL from the initial model takes a new folder": (
         run("NeMo-RL"),
         None,
-        [Change("clip_range", 0.2, 0.1, "half")],
+        [CLIP],
         "# your command, with these overrides\n"
         "    checkpointing.checkpoint_dir=restart \\\n"
         "    loss_fn.ratio_clip_max=0.1 \\\n"
@@ -297,6 +367,14 @@ TEXTS: dict[str, tuple[Run, Checkpoint | None, list[Change], str]] = {
         "    resume_from_checkpoint=False \\\n"
         "    optimizer.lr=4e-05 \\\n"
         "    loss.beta=0.04",
+    ),
+    "torchtune's GRPO": (
+        run("torchtune", "GRPO"),
+        None,
+        [BETA, CLIP],
+        "# your tune run command, with these overrides\n"
+        "    loss.kl_coeff=0.04 \\\n"
+        "    loss.epsilon=0.1",
     ),
     "DeepSpeed-Chat": (
         run("DeepSpeed-Chat", "PPO"),
@@ -373,6 +451,9 @@ def test_every_text_is_valid_in_its_language(
         ("DeepSpeed-Chat", "DPO", "deepspeed_chat_dpo"),
         ("TRL", "RLOO", "trl_rloo_old"),
         ("TRL", "unknown", ""),
+        ("torchtune", "PPO", "torchtune_ppo"),
+        ("OpenRLHF", "reward model", "openrlhf_reward"),
+        ("LLaMA-Factory", "RM", "llamafactory"),
     ],
 )
 def test_nothing_is_guessed_for_a_framework_that_was_not_read(
@@ -383,22 +464,35 @@ def test_nothing_is_guessed_for_a_framework_that_was_not_read(
 
 def test_frameworks_and_algorithms_are_those_of_the_dialects() -> None:
     known = registry.members("dialects", dialects.Dialect)
-    names = {item.framework for item in known}
-    both = {f"{item.framework} {item.algorithm}" for item in known}
-    assert {name.partition(" ")[0] for name in WAYS} <= {name.partition(" ")[0] for name in names}
-    assert {name for name in WAYS if " " in name} <= both
-    assert {item.algorithm for item in known if item.framework == "TRL"} >= NO_REFERENCE
+    frameworks = {item.framework for item in known}
+    algorithms = {name for item in known for name in item.algorithm.split(" or ")} | {*ALGORITHMS}
+    for name in (*WAYS, *OPENRLHF_DOTTED):
+        framework, _, algorithm = name.partition(" ")
+        assert framework in frameworks
+        assert not algorithm or algorithm in algorithms
+    assert algorithms >= NO_REFERENCE
+
+
+READ = [*WAYS.values(), *OPENRLHF_DOTTED.values()]
 
 
 def test_every_fact_of_the_tables_is_one_of_the_facts() -> None:
-    ways: Iterable[Way] = [way for way in WAYS.values() if way is not None]
+    ways: Iterable[Way] = [way for way in READ if way is not None]
     words = {
         word.lstrip("!")
         for way in ways
         for needs, _ in (*way.lines, *way.caveats)
         for word in needs.split()
     }
-    assert words <= set(FACTS)
+    assert words == set(FACTS)
+
+
+def test_only_what_was_run_is_not_said_to_be_read() -> None:
+    ran = {name for name, way in WAYS.items() if way is not None and not way.read}
+    assert ran == {"TRL GRPO", "TRL DPO"}
+    assert told(run("verl"), saved(), BETA).caveats[-1] == (
+        "Read in verl's source (01ee5e04), not run."
+    )
 
 
 @pytest.mark.parametrize(
@@ -409,6 +503,9 @@ def test_every_fact_of_the_tables_is_one_of_the_facts() -> None:
         pytest.param(run("TRL", kl_coef=0.0), False, id="not without a KL penalty"),
         pytest.param(run("TRL", "ORPO"), False, id="not where there is no reference"),
         pytest.param(run("MOSS-RLHF", "PPO"), True, id="where both share one option"),
+        pytest.param(run("ms-swift", "DPO"), True, id="where the checkpoint becomes the model"),
+        pytest.param(run("torchtune", "DPO", lora_rank=8), True, id="where an adapter was merged"),
+        pytest.param(run("torchtune", "DPO"), False, id="not where it has a path of its own"),
     ],
 )
 def test_the_reference_is_warned_of(made: Run, warned: bool) -> None:
@@ -423,8 +520,9 @@ def test_an_adapter_has_its_own_warning_of_the_reference() -> None:
 
 
 def test_from_the_initial_model_nothing_is_said_of_resuming() -> None:
-    for framework in ("TRL", "ms-swift", "LLaMA-Factory"):
-        assert told(run(framework, "DPO"), None, RATE).caveats == ()
+    assert told(run("TRL", "DPO"), None, RATE).caveats == ()
+    (read,) = told(run("ms-swift", "DPO"), None, RATE).caveats
+    assert read.startswith("Read in ms-swift's source")
 
 
 def literals(text: str) -> list[object]:
@@ -484,9 +582,9 @@ def test_a_hostile_name_is_one_word_in_a_shell(name: str, framework: str, tmp_pa
 
 
 def test_hydra_neither_resolves_nor_splits_a_path(tmp_path: Path) -> None:
-    text = told(run("torchtune", "DPO"), saved("${oc.env:HOME},b='c'"), RATE).text
+    text = told(run("verl"), saved("${oc.env:HOME},b='c'"), RATE).text
     quoted = "'/runs/\\${oc.env:HOME},b=\\'c\\''"
-    assert f"checkpointer.checkpoint_dir={quoted}" in spoken(text, tmp_path)
+    assert f"trainer.resume_from_path={quoted}" in spoken(text, tmp_path)
 
 
 @given(st.text(max_size=40))
