@@ -27,9 +27,9 @@ from rlhfdoctor.masking import MASK, masked
 from rlhfdoctor.model import Diagnosis, Onset, Run
 from rlhfdoctor.reports import Page
 from rlhfdoctor.reports import json as published
-from rlhfdoctor.reports._bundle import manifest, rollback_markdown
+from rlhfdoctor.reports._bundle import manifest
 from rlhfdoctor.reports._lines import five_lines, shown
-from rlhfdoctor.reports.markdown import markdown
+from rlhfdoctor.reports.markdown import markdown, rollback_markdown
 from rlhfdoctor.rollback import ladder
 
 KEEP = 50
@@ -197,23 +197,12 @@ def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
     onset, causes = diagnosis.onset, diagnosis.causes
     rungs = masked(ladder(diagnosis.run, diagnosis.rollback, onset, causes))
     taken, which = last_samples(run, told.onset, keep)
-    plan_told = published.envelope(
-        exit_code,
-        {
-            "run": {"id": run.name, "path": run.path},
-            "rollback": published.rollback(plan),
-            "ladder": rungs,
-        },
-    )
+    plan_told = published.envelope(exit_code, published.rollback_document(told, rungs))
     named = run.metrics.rename(_column_names(run.metrics.columns))
     parts = [
         _json("diagnosis.json", "the diagnosis", published.published(told, exit_code)),
         _part("diagnosis.md", "the diagnosis, to read", markdown.render([told], Page(exit_code))),
-        _json(
-            "rollback.json",
-            "the plan, how to go on, and the ladder",
-            published.envelope(exit_code, plan_told),
-        ),
+        _json("rollback.json", "the plan, how to go on, and the ladder", plan_told),
         _part("rollback.md", "the plan, to read", rollback_markdown(plan, rungs)),
         _part("samples.jsonl", f"{taken.height} samples", _lines(taken)),
         _frame("metrics.parquet", named, named.write_parquet),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rlhfdoctor.model import Diagnosis, Finding, Note, Run, Sample, Severity
     from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
+    from rlhfdoctor.rollback import Vet
     from rlhfdoctor.summaries import Summary
 
 UsageError: Any = typer.BadParameter.__base__
@@ -213,9 +214,14 @@ def diagnose(
     if reference:
         options = _scoring(dtype=dtype, device=device, most=max_samples, temperature=temperature)
         found = [_recomputed(item, reference, options, needed=False) for item in found]
-    diagnoses = _diagnoses(
-        _with_scores(found, scores), limits, crash_step=crash_step, gpu_hour_cost=gpu_hour_cost
-    )
+    with _vetting(bundle is not None) as vet:
+        diagnoses = _diagnoses(
+            _with_scores(found, scores),
+            limits,
+            crash_step=crash_step,
+            gpu_hour_cost=gpu_hour_cost,
+            vet=vet,
+        )
     code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
     _write_outputs(diagnoses, output, code)
     if bundle is not None:
@@ -402,7 +408,7 @@ def _size(text: str) -> int:
 def rollback(
     run: RunPath = Path(),
     suggest: Annotated[
-        bool, typer.Option("--suggest", help="Suggest one checkpoint instead of the ladder.")
+        bool, typer.Option("--suggest", help="What to change and how to go on, not the ladder.")
     ] = False,
     samples: Samples = None,
     dialect: DialectName = None,
@@ -423,38 +429,57 @@ def rollback(
         ),
     ] = True,
     form: Format = "terminal",
+    output: Outputs = None,
 ) -> int:
-    """Say which checkpoint to go back to, and why."""
+    """Say which checkpoint to go back to, and why; with --suggest, what to do next."""
+    _table_format(form)
+    limits = _limits(profile, settings)
+    found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
+    _check_outputs(output, _table_format, found, None)
+    with _vetting(read_weights and not table_only) as vet:
+        diagnoses = _diagnoses(found, limits, crash_step=crash_step, table_only=table_only, vet=vet)
+    for report, place in _outputs(output, _table_format):
+        _write(Path(place), _rollback_text(report, diagnoses, suggest), found)
+    _print(_rollback_text(form, diagnoses, suggest))
+    return 0
+
+
+@contextmanager
+def _vetting(wanted: bool) -> Iterator[Vet | None]:
+    """Give what reads a checkpoint's numbers, with progress; None where that is not wanted."""
     from rlhfdoctor.finite import health
     from rlhfdoctor.reports._progress import progress
-    from rlhfdoctor.reports.json import one_or_runs
-    from rlhfdoctor.reports.json import rollback as published
+
+    with progress("bytes") as advance:
+        yield partial(health, told=advance) if wanted else None
+
+
+def _rollback_text(form: str, diagnoses: Sequence[Diagnosis], suggest: bool) -> str:
+    from rlhfdoctor.reports.json import one_or_runs, rollback_document
+    from rlhfdoctor.reports.markdown import rollback_markdown
     from rlhfdoctor.reports.terminal import rollback_lines, write
     from rlhfdoctor.rollback import ladder
 
-    _plain_format(form)
-    limits = _limits(profile, settings)
-    found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
-    with progress("bytes") as advance:
-        vet = partial(health, told=advance) if read_weights and not table_only else None
-        diagnoses = _diagnoses(found, limits, crash_step=crash_step, table_only=table_only, vet=vet)
-    documents = []
-    for diagnosis in diagnoses:
-        onset, causes = diagnosis.onset, diagnosis.causes
-        rungs = ladder(diagnosis.run, diagnosis.rollback, onset, causes)
-        if form == "json":
-            named = {"id": diagnosis.run.name, "path": diagnosis.run.path}
-            told = {"run": named, "rollback": published(diagnosis.rollback), "ladder": rungs}
-            documents.append(told)
-            continue
-        name = diagnosis.run.name if len(diagnoses) > 1 else None
-        page = _page(0)
-        plan = diagnosis.rollback
-        lines = rollback_lines(plan, rungs, suggest=suggest, name=name, width=page.width)
-        _print(write(lines, page))
+    ladders = [ladder(item.run, item.rollback, item.onset, item.causes) for item in diagnoses]
+    told = list(zip(diagnoses, ladders, strict=True))
     if form == "json":
-        _print(one_or_runs(0, documents))
-    return 0
+        return one_or_runs(0, [rollback_document(item, rungs) for item, rungs in told])
+    if form == "markdown":
+        return "\n".join(rollback_markdown(item.rollback, rungs) for item, rungs in told)
+    page, several = _page(0), len(told) > 1
+    return "".join(
+        write(
+            rollback_lines(
+                item.rollback,
+                rungs,
+                suggest=suggest,
+                name=item.run.name if several else None,
+                width=page.width,
+            ),
+            page,
+        )
+        for item, rungs in told
+    )
 
 
 @app.command()
@@ -755,6 +780,7 @@ def backtest(
     keep: Annotated[int, _constant("keep")] = _DEFAULT.keep,
     lr_share: Annotated[float, _constant("lr_share")] = _DEFAULT.lr_share,
     form: Format = "terminal",
+    output: Outputs = None,
 ) -> int:
     """Replay alarms and KL controllers: when they would have rung, what that would have saved.
 
@@ -769,10 +795,13 @@ def backtest(
 
     limits = _limits(profile, settings)
     found = _read(run, samples, dialect, mapping, run_number)
+    _check_outputs(output, _table_format, found, None)
     with progress("beginnings") as advance:
         documents = [
             replayed(item, constants, _judge(limits, advance) if rules else None) for item in found
         ]
+    for report, place in _outputs(output, _table_format):
+        _write(Path(place), _backtest_text(report, documents), found)
     _print(_backtest_text(form, documents))
     return 0
 
@@ -926,7 +955,8 @@ def run_cli(arguments: list[str]) -> int:
         return 2
     except UsageError as error:
         hint = f"{error.ctx.command_path} --help" if error.ctx else "rlhfdoctor --help"
-        _complain(DoctorError(error.format_message().replace("\n", " "), hint), form, 2)
+        told = error.format_message().replace("\n", " ").replace(": Value error, ", ": ")
+        _complain(DoctorError(told, hint), form, 2)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -1081,8 +1111,9 @@ STDIN = (
 def _understood(copy: Path) -> Path:
     """Give a file the first of the names of ``STDIN`` under which a reader understands it."""
     from rlhfdoctor.claims import claim
+    from rlhfdoctor.readers._open import opened
 
-    with copy.open("rb") as file:
+    with opened(copy) as file:
         head = file.read(2**20)
     state, events = b'"log_history"' in head, b"brain.Event:" in head[:64]
     for name in ("stdin-trainer_state.json",) if state else STDIN:

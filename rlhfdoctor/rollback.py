@@ -158,8 +158,20 @@ def by_table_alone(run: Run, step: int | None, table: Sequence[TableRow] = TABLE
     if name is None and row.checkpoint != "initial":
         reason += f"; there is no {row.checkpoint} before it"
     kinds = [kind for kind, words in _ROWS.items() if words == row.change]
-    changes = [found for kind in kinds if (found := KINDS[kind](run, "collapsed", step))]
-    return RollbackPlan(chosen, answer, False, reason, tuple(changes), unchecked=("everything",))
+    changes = tuple(
+        replace(found, why="as the table says")
+        for kind in kinds
+        if (found := KINDS[kind](run, "collapsed", step))
+    )
+    return RollbackPlan(
+        checkpoint=chosen,
+        table=answer,
+        overruled=False,
+        reason=reason,
+        changes=changes,
+        unchecked=("everything",),
+        resume=resume(run, chosen, changes),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +317,11 @@ class _Judge:
         if self.way.none:
             return "has the fault that was there from the start"
         if row >= self.way.limit:
-            return f"not before the onset at {self.way.limit} (log row {row})"
+            return f"not before the onset, {self.way.limit} at the earliest (its log row: {row})"
         earlier = [(low, code) for low, code in self.began.items() if row >= low]
         if earlier:
             low, code = min(earlier)
-            return f"{code} begins at step {low} (log row {row})"
+            return f"{code} begins at step {low} (its log row: {row})"
         return None
 
 

@@ -61,13 +61,20 @@ def test_its_documents_are_those_of_the_published_schema(late: Path) -> None:
         assert errors == []
 
 
+@pytest.mark.parametrize(
+    ("form", "name"), [("json", "diagnosis.json"), ("markdown", "diagnosis.md")]
+)
 def test_the_diagnosis_is_the_one_that_is_printed(
-    late: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, name: str
 ) -> None:
-    run_cli(["diagnose", str(FIXTURES / "grpo_late"), "--format", "json"])
-    assert (late / "diagnosis.json").read_text(encoding="utf-8") == capsys.readouterr().out
-    run_cli(["diagnose", str(FIXTURES / "grpo_late"), "--format", "markdown"])
-    assert (late / "diagnosis.md").read_text(encoding="utf-8") == capsys.readouterr().out
+    folder = tmp_path / "evidence"
+    run_cli(["diagnose", str(FIXTURES / "grpo_late"), "--format", form, "--bundle", str(folder)])
+    assert (folder / name).read_text(encoding="utf-8") == capsys.readouterr().out
+
+
+def test_the_bundle_s_plan_read_the_weights(late: Path) -> None:
+    found = json.loads((late / "rollback.json").read_text(encoding="utf-8"))["rollback"]
+    assert found["unchecked"] == ["optimizer state: none, weights only"]
 
 
 def test_the_plan_says_how_to_go_on(late: Path) -> None:

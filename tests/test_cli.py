@@ -675,3 +675,29 @@ def _everywhere(tree: Any, key: str) -> list[Any]:
         return []
     own = [tree[key]] if key in tree else []
     return own + [value for item in tree.values() for value in _everywhere(item, key)]
+
+
+@pytest.mark.parametrize("command", ["rollback", "backtest"])
+def test_plans_and_backtests_are_written_beside_what_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    page, told = tmp_path / "page.md", tmp_path / "told.json"
+    options = ("--no-rules",) if command == "backtest" else ("--suggest",)
+    files = ("--output", f"markdown={page}", "--output", f"json={told}")
+    code, out, _ = cli(capsys, command, FIXTURES / "grpo_late", *options, *files)
+    assert code == 0
+    assert "checkpoint" in out
+    assert page.read_text(encoding="utf-8").startswith("# ")
+    printed = document(capsys, command, FIXTURES / "grpo_late", *options)
+    assert json.loads(told.read_text(encoding="utf-8")) == printed
+    code, out, _ = cli(capsys, command, FIXTURES / "grpo_late", *options, "--format", "markdown")
+    assert (code, out) == (0, page.read_text(encoding="utf-8"))
+
+
+def test_a_packed_trainer_state_is_understood_on_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = gzip.compress((FIXTURES / "ppo_late" / "trainer_state.json").read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    code, out, _ = cli(capsys, "diagnose", "-")
+    assert (code, out.split()[0]) == (0, "COLLAPSED")

@@ -298,7 +298,7 @@ def test_weights_that_are_not_finite_are_none_to_go_back_to() -> None:
     assert plan.checkpoint.name == "checkpoint-100"
     assert {item.checkpoint: item.why for item in plan.rejected} == {
         "checkpoint-200": "weights are not finite: lm_head.weight",
-        "checkpoint-300": "not before the onset at 300 (log row 300)",
+        "checkpoint-300": "not before the onset, 300 at the earliest (its log row: 300)",
     }
 
 
@@ -564,7 +564,7 @@ def test_an_entropy_collapse_goes_back_to_before_the_entropy_halved() -> None:
     assert plan.checkpoint is not None
     assert "before the entropy halved at step 401" in plan.reason
     why = {item.checkpoint: item.why for item in plan.rejected}
-    assert why["checkpoint-420"] == "not before the onset at 401 (log row 420)"
+    assert why["checkpoint-420"] == "not before the onset, 401 at the earliest (its log row: 420)"
     assert plan.checkpoint.step == 200, "at 300 it is at 70 % of the start's"
 
 

@@ -1,37 +1,11 @@
-"""The pages of an evidence bundle: the rollback plan with its ladder, and what lies in a folder."""
+"""The page of an evidence bundle that says what lies in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from rlhfdoctor.model import RollbackPlan
-from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import TextTable
-from rlhfdoctor.reports.markdown import plain, resume_markdown, table_markdown
-
-
-def rollback_markdown(plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]]) -> str:
-    """Print a plan: where to go back to, what to change, how to go on, and the ladder."""
-    return "\n".join(_rollback(plan, rungs)) + "\n"
-
-
-def _rollback(plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield f"# {plain(destination(plan))}"
-    yield ""
-    yield plain(plan.reason[:1].upper() + plan.reason[1:])
-    yield ""
-    yield from (f"- {plain(line)}" for line in plan_lines(plan))
-    yield ""
-    yield from resume_markdown(plan)
-    yield "## Ladder"
-    yield ""
-    table = ladder_table(rungs)
-    if table is None:
-        yield "No checkpoints were found."
-        return
-    yield from table_markdown(table)
-    yield from (f"- {plain(line)}" for line in rung_lines(rungs))
+from rlhfdoctor.reports.markdown import plain, table_markdown
 
 
 def manifest(

@@ -81,6 +81,21 @@ def _without(cells: tuple[str, ...], place: int) -> tuple[str, ...]:
     return cells[:place] + cells[place + 1 :]
 
 
+def scan_lines(scans: Sequence[Row]) -> Iterator[str]:
+    """Yield how many checkpoints were scanned, then those not finite or not readable."""
+    if not scans:
+        yield "no checkpoints"
+        return
+    sound = all(scan["finite"] and not scan["error"] for scan in scans)
+    yield f"{len(scans)} checkpoints scanned" + (", all finite" if sound else "")
+    for scan in scans:
+        if scan["error"]:
+            yield f"{scan['checkpoint']}: {scan['error']}"
+        elif not scan["finite"]:
+            where = scan["first_non_finite"]
+            yield f"{scan['checkpoint']}: {scan['non_finite']} values not finite, first in {where}"
+
+
 def score_tables(rows: Sequence[Row], references: Sequence[Row]) -> Iterator[TextTable]:
     """Yield, for each reference and sample file, KL and perplexity, then perplexity by position."""
     for reference, file in dict.fromkeys((row["reference"], row["samples_file"]) for row in rows):

@@ -204,6 +204,12 @@ def rollback(plan: RollbackPlan) -> Document:
     }
 
 
+def rollback_document(diagnosis: Diagnosis, rungs: Sequence[Document]) -> Document:
+    """Return what ``rollback`` publishes of a run: the plan, and the ladder of checkpoints."""
+    named = {"id": diagnosis.run.name, "path": diagnosis.run.path}
+    return {"run": named, "rollback": rollback(diagnosis.rollback), "ladder": list(rungs)}
+
+
 def _evidence(item: Evidence) -> Document:
     return {**asdict(item), "where": asdict(item.where)}
 

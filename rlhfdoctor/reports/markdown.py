@@ -10,12 +10,13 @@ from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._backtest import alarm_line, headline, sections
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
-from rlhfdoctor.reports._rollback import destination, plan_lines
+from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
     TextTable,
     has_off_policy,
     reference_lines,
+    scan_lines,
     score_tables,
 )
 from rlhfdoctor.reports.json import score_rows
@@ -39,6 +40,7 @@ def markdown(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 def recompute_markdown(document: Mapping[str, Any]) -> str:
     """Print a recomputation: its references, its tables, its notes."""
     lines = [f"# {plain(document['run']['id'])}", ""]
+    lines += [*(f"- {plain(line)}" for line in scan_lines(document["scans"])), ""]
     lines += _recomputed(document["rows"], document["references"])
     lines += _notes(document["notes"])
     return "\n".join(lines) + "\n"
@@ -52,6 +54,29 @@ def backtest_markdown(document: Mapping[str, Any]) -> str:
         for part in parts:
             lines += table_markdown(part) if isinstance(part, TextTable) else [plain(part), ""]
     return "\n".join(lines)
+
+
+def rollback_markdown(plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]]) -> str:
+    """Print a plan: where to go back to, what to change, how to go on, and the ladder."""
+    return "\n".join(_rollback(plan, rungs)) + "\n"
+
+
+def _rollback(plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"# {plain(destination(plan))}"
+    yield ""
+    yield plain(plan.reason[:1].upper() + plan.reason[1:])
+    yield ""
+    yield from (f"- {plain(line)}" for line in plan_lines(plan))
+    yield ""
+    yield from _resume(plan)
+    yield "## Ladder"
+    yield ""
+    table = ladder_table(rungs)
+    if table is None:
+        yield "No checkpoints were found."
+        return
+    yield from table_markdown(table)
+    yield from (f"- {plain(line)}" for line in rung_lines(rungs))
 
 
 FAMILIES = {
@@ -211,7 +236,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
         for line in plan_lines(plan):
             yield f"- {plain(line)}"
         yield ""
-        yield from resume_markdown(plan)
+        yield from _resume(plan)
     if diagnosis.verdict in ("collapsed", "degraded") and diagnosis.backtest:
         yield "## Backtest"
         yield ""
@@ -228,7 +253,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _notes([{"where": note.where, "text": note.text} for note in diagnosis.notes])
 
 
-def resume_markdown(plan: RollbackPlan) -> Iterator[str]:
+def _resume(plan: RollbackPlan) -> Iterator[str]:
     """Yield how to go on: the lines to copy, and what would go wrong otherwise."""
     if plan.resume is None:
         return

@@ -21,6 +21,7 @@ from rlhfdoctor.reports._tables import (
     TextTable,
     has_off_policy,
     reference_lines,
+    scan_lines,
     score_tables,
 )
 from rlhfdoctor.reports.json import score_rows
@@ -281,16 +282,10 @@ def _checkpoint(checkpoint: Mapping[str, Any]) -> str:
 def recompute_lines(document: Mapping[str, Any], width: int = 0) -> Iterator[Line]:
     """Yield a recomputation: its references, its tables, its scans, its notes."""
     told = document["run"]
-    sound = all(scan["finite"] and not scan["error"] for scan in document["scans"])
-    scanned = f"{len(document['scans'])} checkpoints scanned" + (", all finite" if sound else "")
-    yield 0, Text(shown(f"{told['id']}: {scanned if document['scans'] else 'no checkpoints'}"))
-    for scan in document["scans"]:
-        if scan["error"]:
-            yield 2, Text(shown(f"{scan['checkpoint']}: {scan['error']}"), style="yellow")
-        elif not scan["finite"]:
-            where = scan["first_non_finite"]
-            text = f"{scan['checkpoint']}: {scan['non_finite']} values not finite, first in {where}"
-            yield 2, Text(shown(text), style="red")
+    first, *rest = scan_lines(document["scans"])
+    yield 0, Text(shown(f"{told['id']}: {first}"))
+    for line in rest:
+        yield 2, Text(shown(line), style="red")
     yield from _recomputed(document["rows"], document["references"], width)
     if document["notes"]:
         yield 0, Text("")
