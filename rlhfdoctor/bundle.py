@@ -194,8 +194,7 @@ def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
     """Return the files of one run, the list of them last."""
     told = _masked(diagnosis)
     run, plan = told.run, told.rollback
-    onset, causes = diagnosis.onset, diagnosis.causes
-    rungs = masked(ladder(diagnosis.run, diagnosis.rollback, onset, causes))
+    rungs = masked(ladder(diagnosis.run, diagnosis.rollback))
     taken, which = last_samples(run, told.onset, keep)
     plan_told = published.envelope(exit_code, published.rollback_document(told, rungs))
     named = run.metrics.rename(_column_names(run.metrics.columns))

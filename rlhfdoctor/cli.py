@@ -460,7 +460,7 @@ def _rollback_text(form: str, diagnoses: Sequence[Diagnosis], suggest: bool) -> 
     from rlhfdoctor.reports.terminal import rollback_lines, write
     from rlhfdoctor.rollback import ladder
 
-    ladders = [ladder(item.run, item.rollback, item.onset, item.causes) for item in diagnoses]
+    ladders = [ladder(item.run, item.rollback) for item in diagnoses]
     told = list(zip(diagnoses, ladders, strict=True))
     if form == "json":
         return one_or_runs(0, [rollback_document(item, rungs) for item, rungs in told])

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import pickletools
-import stat
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import orjson
 
@@ -43,7 +42,10 @@ FORMATS: dict[str, tuple[int, int]] = {
     "F8_E4M3": (1, 0x7F),
 }
 """Bytes of a number, and the bits that are all set where it is NaN or infinite (IEEE 754; E4M3 has
-one NaN and no infinity). Types that are not here, integers for one, are always finite."""
+one NaN and no infinity)."""
+
+WHOLE = frozenset({"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"})
+"""Types that hold nothing but finite numbers. A type that is in neither list is not looked at."""
 
 STORAGES = {
     "DoubleStorage": "F64",
@@ -52,17 +54,27 @@ STORAGES = {
     "BFloat16Storage": "BF16",
     "Float8_e5m2Storage": "F8_E5M2",
     "Float8_e4m3fnStorage": "F8_E4M3",
+    "BoolStorage": "BOOL",
+    "ByteStorage": "U8",
+    "CharStorage": "I8",
+    "ShortStorage": "I16",
+    "IntStorage": "I32",
+    "LongStorage": "I64",
 }
 """Classes of typed storages, as torch.save names them."""
 
-UNTYPED = "UntypedStorage"
-"""A storage whose type only the tensors on it tell."""
+ENDINGS = (".safetensors", ".bin", ".pt", ".pth")
 
 OTHERS = ("training_args", "rng_state", "scheduler", "scaler", "extra_state")
 """Beginnings of the names of files that hold neither weights nor optimizer state."""
 
+LONGEST_NAME = 200
+"""Characters of a tensor's name that are told."""
+
 Told = Callable[[str, int, int], None]
 """Told the file, the bytes of the checkpoint read so far, and all of them."""
+
+Part = Literal["weights", "optimizer state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +82,14 @@ class Health:
     """What the bytes of a checkpoint say.
 
     weights, optimizer: True where every number is finite, False where one is not, None where there
-    are none or they could not be read. where: file and tensor of the first that is not finite.
-    unread: files that could not be read, each with its reason.
+    are none or not all could be read. where: file and tensor of the first that is not finite.
+    unread: why a part could not be read, of its first such file.
     """
 
     weights: bool | None
     optimizer: bool | None
     where: str = ""
-    unread: tuple[str, ...] = ()
+    unread: Mapping[Part, str] = field(default_factory=dict)
 
 
 class _Unread(Exception):
@@ -94,44 +106,40 @@ def health(run: Run, checkpoint: Checkpoint, told: Told = lambda what, done, tot
     root = root if root.is_dir() else root.parent
     folder = root / checkpoint.path
     if not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root)):
-        return Health(None, None, unread=(f"{checkpoint.name}: lies outside the run folder",))
-    files = list(_files(folder))
-    total = sum(file.stat(follow_symlinks=False).st_size for file in files)
-    found: dict[bool, bool] = {}
-    unread: list[str] = []
-    before = 0
-    for file in files:
+        why = "the folder lies outside the run's"
+        return Health(None, None, unread={"weights": why, "optimizer state": why})
+    files = [*_files(folder)]
+    total, before = sum(size for _, size in files), 0
+    found: dict[Part, bool] = {}
+    unread: dict[Part, str] = {}
+    for file, size in files:
         name = file.relative_to(folder).as_posix()
-        optimizer = "optim" in name.lower()
+        part: Part = "optimizer state" if "optim" in name.lower() else "weights"
         try:
             for tensor, done in _numbers(file):
-                told(name, before + done, total)
+                told(name, before + min(done, size), total)
                 if tensor is not None:
-                    found[optimizer] = False
-                    return _health(found, f"{name} {tensor}", unread)
-            found.setdefault(optimizer, True)
+                    where = f"{name} {tensor[:LONGEST_NAME]}"
+                    return _health({**found, part: False}, unread, where)
+                found.setdefault(part, True)
         except _Unread as error:
-            unread.append(f"{name}: {error}")
+            unread.setdefault(part, f"{name}: {error}")
         except OSError as error:
-            unread.append(f"{name}: {error.strerror or error}")
-        except (
-            Exception
-        ):  # zipfile, pickletools and the headers' own nonsense raise nearly anything
-            unread.append(f"{name}: damaged")
-        before += file.stat(follow_symlinks=False).st_size
-    return _health(found, "", unread)
+            unread.setdefault(part, f"{name}: {error.strerror or error}")
+        except Exception:  # damaged archives, pickles and headers raise nearly anything
+            unread.setdefault(part, f"{name}: damaged")
+        before += size
+    return _health(found, unread)
 
 
-def _health(found: dict[bool, bool], where: str, unread: list[str]) -> Health:
-    """Gather; a kind of which a file could not be read is not known to be finite."""
-    for optimizer in (False, True):
-        if any(("optim" in item.lower()) is optimizer for item in unread):
-            found = {key: value for key, value in found.items() if key != optimizer or not value}
-    return Health(found.get(False), found.get(True), where, tuple(unread))
+def _health(found: Mapping[Part, bool], unread: Mapping[Part, str], where: str = "") -> Health:
+    """Gather; a part of which a file could not be read is not known to be finite."""
+    known = {part: finite for part, finite in found.items() if not finite or part not in unread}
+    return Health(known.get("weights"), known.get("optimizer state"), where, unread)
 
 
-def _files(folder: Path, depth: int = 0) -> Iterator[Path]:
-    """Yield the files of weights and optimizer state, by name, weights of a folder first."""
+def _files(folder: Path, depth: int = 0) -> Iterator[tuple[Path, int]]:
+    """Yield what may hold weights or optimizer state, by name, weights first; and its bytes."""
     try:
         with os.scandir(folder) as entries:
             there = sorted(entries, key=lambda entry: ("optim" in entry.name, entry.name))
@@ -141,20 +149,19 @@ def _files(folder: Path, depth: int = 0) -> Iterator[Path]:
         if entry.is_dir(follow_symlinks=False):
             if depth < DEEPEST:
                 yield from _files(Path(entry.path), depth + 1)
-        elif (
-            entry.is_file(follow_symlinks=False)
-            and entry.name.endswith((".safetensors", ".bin", ".pt", ".pth"))
-            and not entry.name.startswith(OTHERS)
-        ):
-            yield Path(entry.path)
+        elif entry.name.endswith(ENDINGS) and not entry.name.startswith(OTHERS):
+            try:
+                yield Path(entry.path), entry.stat(follow_symlinks=False).st_size
+            except OSError:
+                yield Path(entry.path), 0
 
 
 def _numbers(file: Path) -> Iterator[tuple[str | None, int]]:
     """Yield after each tensor its name where it is not finite, else None, and the bytes read."""
+    if not file.is_file() or file.is_symlink():
+        raise _Unread("a link, not followed" if file.is_symlink() else "no regular file")
     handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with open(handle, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _Unread("no file")
         if not os.fstat(handle).st_size:
             raise _Unread("empty")
         if file.suffix == ".safetensors":
@@ -166,21 +173,29 @@ def _numbers(file: Path) -> Iterator[tuple[str | None, int]]:
 
 
 def _safetensors(opened: IO[bytes], size: int) -> Iterator[tuple[str | None, int]]:
+    """Read a file whose tensors lie end to end, as the format demands."""
     length = int.from_bytes(opened.read(8), "little")
     if not 0 < length <= min(LARGEST_HEADER, size - 8):
         raise _Unread("damaged")
     header = orjson.loads(opened.read(length))
     header.pop("__metadata__", None)
-    places = [
+    places = sorted(
         (*map(int, about["data_offsets"]), name, str(about["dtype"]))
         for name, about in header.items()
-    ]
-    for first, last, name, dtype in sorted(places):
-        if not 0 <= first <= last <= size - 8 - length:
+    )
+    if not places:
+        raise _Unread("holds no tensor")
+    end = 0
+    for first, last, name, dtype in places:
+        if first != end or last < first:
+            raise _Unread("damaged")
+        if 8 + length + last > size:
             raise _Unread("cut short")
+        end = last
         opened.seek(8 + length + first)
-        finite = dtype not in FORMATS or _finite(opened, last - first, dtype)
-        yield (None if finite else name), 8 + length + last
+        yield (None if _finite(opened, last - first, dtype) else name), 8 + length + last
+    if 8 + length + end != size:
+        raise _Unread("damaged")
 
 
 def _torch(opened: IO[bytes]) -> Iterator[tuple[str | None, int]]:
@@ -188,25 +203,22 @@ def _torch(opened: IO[bytes]) -> Iterator[tuple[str | None, int]]:
         index = next((name for name in packed.namelist() if name.endswith("data.pkl")), None)
         if index is None or packed.getinfo(index).file_size > LARGEST_PICKLE:
             raise _Unread("not in torch's zip format")
-        root, done = index.removesuffix("data.pkl"), 0
-        for key, kind in _storages(packed.read(index)).items():
-            if kind == UNTYPED:
-                raise _Unread("storages without a type")
-            if kind not in STORAGES:
-                continue
-            place = packed.getinfo(f"{root}data/{key}") if _has(packed, root, key) else None
-            if place is None:
-                raise _Unread("cut short")
-            if place.compress_type != zipfile.ZIP_STORED:
-                raise _Unread("compressed")
+        root, done, seen = index.removesuffix("data.pkl"), 0, set[int]()
+        found = _storages(packed.read(index))
+        if not found:
+            raise _Unread("holds no tensor")
+        for key, kind in found.items():
+            try:
+                place = packed.getinfo(f"{root}data/{key}")
+            except KeyError:
+                raise _Unread("cut short") from None
+            if place.compress_type != zipfile.ZIP_STORED or place.header_offset in seen:
+                raise _Unread("damaged")
+            seen.add(place.header_offset)
             with packed.open(place) as storage:
-                finite = _finite(storage, place.file_size, STORAGES[kind])
+                finite = _finite(storage, place.file_size, STORAGES.get(kind, kind))
             done += place.file_size
             yield (None if finite else f"storage {key}"), done
-
-
-def _has(packed: zipfile.ZipFile, root: str, key: str) -> bool:
-    return f"{root}data/{key}" in packed.NameToInfo
 
 
 def _storages(pickled: bytes) -> dict[str, str]:
@@ -225,7 +237,9 @@ def _storages(pickled: bytes) -> dict[str, str]:
             case "GLOBAL":
                 pushed.append(str(argument).rpartition(" ")[2])
             case "STACK_GLOBAL":
-                pushed = [*pushed[:-2], pushed[-1] if pushed else None]
+                name = pushed[-1] if pushed else None
+                del pushed[-2:]
+                pushed.append(name)
             case "BINPUT" | "LONG_BINPUT" | "PUT":
                 memo[argument] = pushed[-1] if pushed else None
             case "MEMOIZE":
@@ -243,7 +257,11 @@ def _storages(pickled: bytes) -> dict[str, str]:
 
 
 def _finite(opened: IO[bytes], length: int, dtype: str) -> bool:
-    """Say whether the next ``length`` bytes are finite numbers of a type of ``FORMATS``."""
+    """Say whether the next ``length`` bytes are finite numbers of a type."""
+    if dtype in WHOLE:
+        return True
+    if dtype not in FORMATS:
+        raise _Unread(f"holds {dtype[:40]}, which is not looked at")
     exponent, lowest, carry = _lanes(dtype)
     while length > 0:
         read = opened.read(min(CHUNK, length))

@@ -11,12 +11,12 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import median
+from typing import Literal
 
 from rlhfdoctor import scores
-from rlhfdoctor.measures import Batch, Track, batches, best, ladders, track
-from rlhfdoctor.model import Checkpoint, Onset, Run
+from rlhfdoctor.measures import Batch, Track, batches, best, ladders, of_run, track
+from rlhfdoctor.model import Checkpoint, Onset, Reading, Run, Rung
 from rlhfdoctor.rules._heldout import held_out, name_of, rewarding
 from rlhfdoctor.rules._kl import KLS
 from rlhfdoctor.series import MEDIAN_ERROR, NORMAL_95, noise, ratio_interval, start_level
@@ -40,106 +40,55 @@ class Bounds:
     finished: tuple[float, float] = (0.5, math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One quantity at a checkpoint, beside what it is held against.
-
-    value, low, high: the estimate and its 95 % interval, None where nothing tells how sure it is.
-    base: the same at the start of the run; of the KL, at the onset. source: what it was read from.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    base: float | None
-    unit: str
-    source: str
-
-    def outside(self, least: float, most: float) -> bool:
-        """Say whether the whole interval lies outside these shares of the base."""
-        if self.base is None or self.base <= 0.0 or self.low is None or self.high is None:
-            return False
-        return self.high < least * self.base or self.low > most * self.base
-
-    @property
-    def sure(self) -> bool:
-        """Whether there is an interval, and something to hold it against."""
-        return self.base is not None and self.base > 0.0 and self.low is not None
+Distance = Literal["held", "shown", "mistrusted"]
+"""What the KL is taken for: held against that of the onset, where it is the KL that left its level;
+shown alone; or believed by nobody, where the reference is the fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """One checkpoint on the ladder.
-
-    readings: by name, those that could be made. outside: bounds that it breaks, in words. unknown:
-    what could not be looked at, in words.
-    """
-
-    checkpoint: Checkpoint
-    readings: Mapping[str, Reading]
-    outside: tuple[str, ...]
-    unknown: tuple[str, ...]
-
-
-def rungs(
-    run: Run, onset: Onset | None, bounds: Bounds | None = None, *, kl: bool = True
-) -> tuple[Rung, ...]:
+def rungs(run: Run, onset: Onset | None, distance: Distance = "shown") -> tuple[Rung, ...]:
     """Return one rung a checkpoint of the policy, steps ascending.
 
     onset: the rows from its low end on belong to the collapse; they are no part of the level of a
-    checkpoint before it. Without one nothing is held against the KL, nor where it is not to be
-    believed (``kl`` False): where the reference is the fault.
+    checkpoint before it.
     """
-    bounds = bounds or Bounds()
-    return tuple(_rung(run, checkpoint, onset, bounds, kl) for checkpoint in run.policies)
+    return tuple(_rung(run, checkpoint, onset, distance) for checkpoint in run.policies)
 
 
-def _rung(run: Run, checkpoint: Checkpoint, onset: Onset | None, bounds: Bounds, kl: bool) -> Rung:
+def _rung(run: Run, checkpoint: Checkpoint, onset: Onset | None, distance: Distance) -> Rung:
     readings: dict[str, Reading] = {}
     unknown: list[str] = []
-    outside: list[str] = []
+    outside: dict[str, str] = {}
     until = None if onset is None else onset.low
-    for name, read in QUANTITIES.items():
+    for name, (read, least, most) in QUANTITIES.items():
         found = read(run, checkpoint, until)
         if found is None:
             unknown.append(f"{name}: not measured")
             continue
         readings[name] = found
-        if not found.sure:
-            unknown.append(f"{name}: {found.value:.4g}, nothing tells how sure that is")
-    for name, found in readings.items():
-        least, most = getattr(bounds, name)
-        if found.outside(least, most) and not _long_but_finished(name, readings, bounds):
-            share = found.value / (found.base or math.nan)
-            outside.append(f"{name} {found.value:.4g} is {share:.0%} of the start's")
-    distance = _distance(run, checkpoint, onset)
-    if distance is None:
+        if found.lacks:
+            unknown.append(f"{name}: {found.value:.4g}, {found.lacks}")
+        elif found.outside(least, most):
+            outside[name] = f"{name} {found.value:.4g} is {found.share:.0%} of the start's"
+    if "finished" not in outside:
+        outside.pop("length", None)
+    apart = _distance(run, checkpoint, onset)
+    if apart is None:
         unknown.append("KL: not measured")
     else:
-        readings["kl"] = distance
-        if not kl:
+        readings["kl"] = apart
+        told = f"KL {apart.value:.4g} {apart.unit}"
+        if distance == "mistrusted":
             unknown.append(
                 "KL: the reference is the fault, so that no logged KL tells the distance"
             )
-        elif onset is not None and not distance.sure:
-            unknown.append(f"KL: {distance.value:.4g} {distance.unit}, none at the onset")
-        elif distance.outside(0.0, 1.0):
-            outside.append(
-                f"KL {distance.value:.4g} {distance.unit} is above the onset's {distance.base:.4g}"
-            )
+        elif distance == "held" and apart.lacks:
+            unknown.append(f"{told}: {apart.lacks}")
+        elif distance == "held" and apart.outside(0.0, 1.0):
+            outside["kl"] = f"{told} is above the onset's {apart.base:.4g}"
     score = _held_out(run, checkpoint)
     if score is not None:
         readings["held_out"] = score
-    return Rung(checkpoint, readings, tuple(outside), tuple(unknown))
-
-
-def _long_but_finished(name: str, readings: Mapping[str, Reading], bounds: Bounds) -> bool:
-    """Say whether answers are longer than at the start and end by themselves as they did there."""
-    length, finished = readings.get("length"), readings.get("finished")
-    if name != "length" or length is None or finished is None or not finished.sure:
-        return False
-    grew = length.base is not None and length.value > length.base
-    return grew and not finished.outside(*bounds.finished)
+    return Rung(checkpoint, readings, tuple(outside.values()), tuple(unknown))
 
 
 # How each quantity is read: recomputed first, then from samples, then from the log
@@ -147,7 +96,7 @@ def _long_but_finished(name: str, readings: Mapping[str, Reading], bounds: Bound
 
 def _perplexity(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | None:
     found = _recomputed(run, checkpoint, "perplexity_policy", "perplexity", "perplexity")
-    if found is not None and found.sure:
+    if found is not None and not found.lacks:
         return found
     return _sampled(run, checkpoint, _batch_perplexity, "perplexity") or found
 
@@ -155,7 +104,7 @@ def _perplexity(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading 
 def _entropy(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | None:
     unit = "nats/token"
     found = _recomputed(run, checkpoint, "entropy_token", "entropy", unit)
-    if found is not None and found.sure:
+    if found is not None and not found.lacks:
         return found
     return _logged(run, checkpoint, until, ("entropy",)) or found
 
@@ -184,15 +133,21 @@ def _finished(run: Run, checkpoint: Checkpoint, until: int | None) -> Reading | 
     )
 
 
-Read = Callable[[Run, Checkpoint, int | None], Reading | None]
+Read = Callable[[Run, Checkpoint, "int | None"], "Reading | None"]
 
-QUANTITIES: Mapping[str, Read] = {
-    "perplexity": _perplexity,
-    "entropy": _entropy,
-    "length": _length,
-    "finished": _finished,
+QUANTITIES: Mapping[str, tuple[Read, float, float]] = {
+    "perplexity": (_perplexity, 0.6, 1.6),
+    "entropy": (_entropy, 0.75, 1.25),
+    "length": (_length, 0.5, 2.0),
+    "finished": (_finished, 0.5, math.inf),
 }
-"""Quantities with a bound of the same name in ``Bounds``."""
+"""How each quantity is read, and which shares of its start it may have.
+
+Those of perplexity and entropy are practitioners': on runs that collapsed the checkpoints before
+and after the onset lie far on both sides of them. A sound run may learn to answer five times as
+long, or in a third of the words: a length out of its bounds counts only where fewer answers end by
+themselves as well. [H]
+"""
 
 
 def _recomputed(
@@ -213,7 +168,7 @@ def recomputed_row(run: Run, checkpoint: Checkpoint) -> scores.Score | None:
     return _recomputed_rows(run).get(checkpoint.name)
 
 
-@lru_cache(maxsize=1)
+@of_run
 def _recomputed_rows(run: Run) -> Mapping[str, scores.Score]:
     """Return the row that counts of each checkpoint, against the reference that counts."""
     reference = scores.principal(run)
@@ -266,7 +221,7 @@ def _sampled(
     return None
 
 
-@lru_cache(maxsize=1)
+@of_run
 def _sampled_at(run: Run) -> Mapping[int, Sequence[tuple[Batch | None, Batch]]]:
     """Return the samples of each step, those with a first step of their file before the others."""
     found: dict[int, list[tuple[Batch | None, Batch]]] = defaultdict(list)
@@ -344,7 +299,7 @@ def _logged(
     return Reading(value, low, high, base, found.column.unit, _source(found))
 
 
-@lru_cache(maxsize=16)
+@of_run
 def _measured(run: Run, metrics: tuple[str, ...]) -> Track | None:
     """Return the best measured of some columns; None where none was."""
     name = best(run, metrics)
@@ -375,7 +330,7 @@ def _level(run: Run, found: Track, at: int, until: int | None) -> tuple[float, f
     return median(window), NORMAL_95 * error
 
 
-@lru_cache(maxsize=64)
+@of_run
 def _scatter(run: Run, metric: str, rows: int) -> float:
     """Return the row-to-row noise of the first rows of a metric."""
     return noise(track(run, metric).values[:rows])
@@ -401,18 +356,21 @@ def _distance(run: Run, checkpoint: Checkpoint, onset: Onset | None) -> Reading 
 
 
 def _held_out(run: Run, checkpoint: Checkpoint) -> Reading | None:
-    """Return the last held-out score up to a checkpoint; of several the one with most values."""
+    """Return the last held-out score up to a checkpoint.
+
+    An evaluation at step s is of the weights after s updates, whatever ``log_offset`` is.
+    """
     found = best_held_out(run)
     if found is None:
         return None
-    place = bisect_right(found.steps, checkpoint.step + run.log_offset) - 1
+    place = bisect_right(found.steps, checkpoint.step) - 1
     if place < 0:
         return None
     value = found.values[place]
     return Reading(value, None, None, found.values[0], found.column.unit, _source(found))
 
 
-@lru_cache(maxsize=1)
+@of_run
 def best_held_out(run: Run) -> Track | None:
     """Return the held-out score that was logged most often, or the loss on held-out pairs."""
     tracks = held_out(run)
@@ -421,8 +379,28 @@ def best_held_out(run: Run) -> Track | None:
     return max(scored or losses, key=len, default=None)
 
 
-def better(found: Track) -> Callable[[float], float]:
-    """Return a key by which the best value of a held-out quantity is the largest."""
-    return (
-        (lambda value: -value) if name_of(found.metric) == "loss_total" else (lambda value: value)
+def best_evaluation(run: Run) -> tuple[Track, int, float] | None:
+    """Return the held-out quantity that counts, the step of its best value, and the least good one.
+
+    Values as good as the best within its noise are as good: one row-to-row standard deviation,
+    where there are ``EVALUATIONS`` to tell it from. Scores of a loss are its negatives.
+    """
+    found = best_held_out(run)
+    if found is None:
+        return None
+    scores = [merit(found, value) for value in found.values]
+    best = max(scores)
+    slack = noise(scores) if len(scores) >= EVALUATIONS else 0.0
+    last = max(
+        step for step, score in zip(found.steps, scores, strict=True) if score >= best - slack
     )
+    return found, last, best - slack
+
+
+EVALUATIONS = 10
+"""Evaluations from which their noise can be told from their trend. [H]"""
+
+
+def merit(found: Track, value: float) -> float:
+    """Return a held-out value so that more is better."""
+    return -value if name_of(found.metric) == "loss_total" else value

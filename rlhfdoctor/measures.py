@@ -11,11 +11,11 @@ import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, wraps
 from statistics import fmean
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import polars as pl
 
@@ -24,6 +24,9 @@ from rlhfdoctor.model import Column, Evidence, Location, Onset, Run
 from rlhfdoctor.ngrams import MOST_TEXTS
 from rlhfdoctor.responses import MEASURES, measure
 from rlhfdoctor.series import LARGEST, halves_differ
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ROUNDING = 0.01
 """Log-probabilities above 0 by more than this are none; half precision rounds some just above."""
@@ -121,6 +124,26 @@ class Track:
         return [value for step, value in pairs if first <= step <= last]
 
 
+def of_run(function: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+    """Remember what a function says of the run that was asked about last, and of no other.
+
+    A run that is no longer asked about is not kept alive. Arguments are hashable.
+    """
+
+    @lru_cache(maxsize=1)
+    def known(run: Run) -> dict[object, T]:
+        return {}
+
+    @wraps(function)
+    def asked(run: Run, /, *rest: P.args, **named: P.kwargs) -> T:
+        found, of = known(run), (rest, *sorted(named.items()))
+        if of not in found:
+            found[of] = function(run, *rest, **named)
+        return found[of]
+
+    return asked
+
+
 def log_fingerprint(run: Run) -> str | None:
     """Return what tells a run's log from any other's: a hash of its first steps; None without one.
 
@@ -152,25 +175,13 @@ def logged(run: Run, metric: str) -> bool:
     return finite_rows(run, metric) > 0
 
 
+@of_run
 def silent_since(run: Run, metric: str) -> int | None:
     """Return the step after which a metric was no longer logged although the log went on.
 
     None where it was logged to the end: the rows after its last value are no more than four of its
     usual gaps, or five.
     """
-    known = _silences(run)
-    if metric not in known:
-        known[metric] = _silent_since(run, metric)
-    return known[metric]
-
-
-@lru_cache(maxsize=1)
-def _silences(run: Run) -> dict[str, int | None]:
-    """Return what ``silent_since`` found so far: every rule asks it for every metric it needs."""
-    return {}
-
-
-def _silent_since(run: Run, metric: str) -> int | None:
     rows = run.metrics.select(
         "step", there=pl.col(metric).is_not_null(), index=pl.int_range(pl.len())
     ).filter("there")

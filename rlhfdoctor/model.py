@@ -445,26 +445,6 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackPlan:
-    """Where to go back to. ``checkpoint`` is None where only the initial model is left.
-
-    perplexity: of the responses drawn from the checkpoint. unchecked: what nobody looked at of it,
-    in words. resume: how to go on from there, where that is known of the framework.
-    """
-
-    checkpoint: Checkpoint | None
-    table: TableAnswer | None
-    overruled: bool
-    reason: str
-    changes: tuple[Change, ...] = ()
-    rejected: tuple[Rejection, ...] = ()
-    needed: bool = True
-    perplexity: float | None = None
-    unchecked: tuple[str, ...] = ()
-    resume: Resume | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Resume:
     """How to go on from a checkpoint with a plan's changes: printed to be copied, never run.
 
@@ -475,6 +455,79 @@ class Resume:
     kind: Literal["shell", "python", "yaml"]
     text: str
     caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One quantity at a checkpoint, beside what it is held against.
+
+    value, low, high: the estimate and its 95 % interval, None where nothing tells how sure it is.
+    base: the same at the start of the run; of the KL, at the onset. source: what it was read from.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    base: float | None
+    unit: str
+    source: str
+
+    @property
+    def share(self) -> float | None:
+        """The value as a share of the base; None where there is none above 0."""
+        return self.value / self.base if self.base is not None and self.base > 0.0 else None
+
+    @property
+    def lacks(self) -> str:
+        """What is missing to hold it against a bound, in words; empty where nothing is."""
+        if self.low is None or self.high is None:
+            return "nothing tells how sure that is"
+        if self.base is None:
+            return "nothing to hold it against"
+        return "" if self.base > 0.0 else f"what it is held against is {self.base:.4g}"
+
+    def outside(self, least: float, most: float) -> bool:
+        """Say whether the whole interval lies outside these shares of the base."""
+        if self.lacks or self.low is None or self.high is None or self.base is None:
+            return False
+        return self.high < least * self.base or self.low > most * self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One checkpoint on the ladder.
+
+    readings: by name, those that could be made. outside: bounds that it breaks, in words. unknown:
+    what could not be looked at, in words.
+    """
+
+    checkpoint: Checkpoint
+    readings: Mapping[str, Reading]
+    outside: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """Where to go back to. ``checkpoint`` is None where only the initial model is left.
+
+    cause: what it undoes, and that cause's remedy; empty where nothing is. perplexity: of the
+    responses drawn from the checkpoint. unchecked: what nobody looked at of it, in words. resume:
+    how to go on from there, where that is known of the framework. ladder: every checkpoint.
+    """
+
+    checkpoint: Checkpoint | None
+    table: TableAnswer | None
+    overruled: bool
+    reason: str
+    changes: tuple[Change, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+    needed: bool = True
+    cause: str = ""
+    perplexity: float | None = None
+    unchecked: tuple[str, ...] = ()
+    resume: Resume | None = None
+    ladder: tuple[Rung, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -329,7 +329,7 @@ def _rollback(value: object) -> tuple[TableRow, ...]:
             close = did_you_mean(str(goal)[:40], TABLE_PLACES, CLOSE)
             known = ", ".join(TABLE_PLACES)
             raise BadProfile(f"no place to go back to is called {goal!r:.40}{close}", known)
-        if not isinstance(change, str) or not 0 < len(change) <= LONGEST_CHANGE:
+        if not isinstance(change, str) or not 0 < len(change.strip()) <= LONGEST_CHANGE:
             raise BadProfile(f"change in row {place} of rollback must be a short text", _ROW)
         name = f"{before + 1}-{last}" if rows else f"< {(last or 0) + 1}"
         if last is None:

@@ -173,6 +173,12 @@ class Curve(NamedTuple):
     saturated: int
 
 
+def pushed(beta: float, kl: float, target: float, constants: Constants) -> float:
+    """Return beta after one row of ``exponential``, the exponent held to +-``exponent``."""
+    asked = constants.eta * (kl - target)
+    return beta * math.exp(min(max(asked, -constants.exponent), constants.exponent))
+
+
 def exponential(kl: Sequence[float], target: float, constants: Constants) -> Curve:
     """Replay ``beta * exp(eta * (KL - target))``, called PID-like where it is published.
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import stat
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -840,15 +841,29 @@ def _samples(files: Iterable[_File]) -> tuple[pl.LazyFrame, int]:
     return frame.lazy(), frame.height
 
 
+def _between(
+    steps: Sequence[int], epochs: Sequence[float], step: int, otherwise: float | None
+) -> float | None:
+    """Return the epoch of a step: as logged, else on the line between the rows around it."""
+    place = bisect_left(steps, step)
+    if place < len(steps) and steps[place] == step:
+        return epochs[place]
+    if not 0 < place < len(steps):
+        return otherwise
+    share = (step - steps[place - 1]) / (steps[place] - steps[place - 1])
+    return epochs[place - 1] + share * (epochs[place] - epochs[place - 1])
+
+
 def _checkpoints(files: Iterable[_File], metrics: pl.DataFrame) -> tuple[Checkpoint, ...]:
     """Order checkpoints by step and give each the epoch that the log tells for it."""
     found = [checkpoint for file in files for checkpoint in file.checkpoints]
-    epochs = dict(metrics.select("step", "epoch").drop_nulls().iter_rows()) if found else {}
+    epochs = metrics.select("step", "epoch").drop_nulls() if found else metrics.head(0)
+    steps, told = epochs["step"].to_list(), epochs["epoch"].to_list()
     held = Counter((item.step, item.role) for item in found)
     return tuple(
         replace(
             item,
-            epoch=epochs.get(item.step, item.epoch),
+            epoch=_between(steps, told, item.step, item.epoch),
             name=item.path if held[item.step, item.role] > 1 else item.name,
         )
         for item in sorted(found, key=lambda item: (item.step, item.path))

@@ -1,4 +1,5 @@
 import os
+import shutil
 import struct
 import zipfile
 from pathlib import Path
@@ -26,6 +27,17 @@ def safetensors(folder: Path, tensors: dict[str, tuple[str, bytes]], name: str =
     path = folder / f"{name}.safetensors"
     path.write_bytes(len(told).to_bytes(8, "little") + told + data)
     return path
+
+
+def header(tensors: dict[str, tuple[str, int, int]]) -> bytes:
+    """Return the head of a safetensors file: types, and first and last byte of each tensor."""
+    told = orjson.dumps(
+        {
+            name: {"dtype": dtype, "shape": [1], "data_offsets": [first, last]}
+            for name, (dtype, first, last) in tensors.items()
+        }
+    )
+    return len(told).to_bytes(8, "little") + told
 
 
 @pytest.fixture
@@ -144,13 +156,28 @@ def test_no_pickle_is_executed(folder: Path, tmp_path: Path) -> None:
         pytest.param("model.safetensors", b"", "empty", id="an empty file"),
         pytest.param("model.safetensors", b"\xff" * 8, "damaged", id="a header beyond the file"),
         pytest.param("model.safetensors", b"\2" + b"\0" * 7 + b"[]", "damaged", id="a list"),
+        pytest.param("model.safetensors", header({}), "holds no tensor", id="no tensor"),
         pytest.param(
             "model.safetensors",
-            (len(h := b'{"w":{"dtype":"F32","shape":[9],"data_offsets":[0,36]}}')).to_bytes(
-                8, "little"
-            )
-            + h
-            + b"\0" * 8,
+            header({"a": ("F32", 0, 8), "b": ("F32", 4, 12)}) + b"\0" * 12,
+            "damaged",
+            id="tensors that overlap",
+        ),
+        pytest.param(
+            "model.safetensors",
+            header({"a": ("F32", 0, 8)}) + b"\0" * 9,
+            "damaged",
+            id="bytes of no tensor",
+        ),
+        pytest.param(
+            "model.safetensors",
+            header({"a": ("C64", 0, 8)}) + b"\xff" * 8,
+            "holds C64, which is not looked at",
+            id="a type that nobody looks at",
+        ),
+        pytest.param(
+            "model.safetensors",
+            header({"w": ("F32", 0, 36)}) + b"\0" * 8,
             "cut short",
             id="a header that promises more",
         ),
@@ -164,7 +191,7 @@ def test_what_cannot_be_read_is_told_and_passes_nothing(
     (folder / name).write_bytes(raw)
     found = read(folder)
     assert found.weights is None
-    assert found.unread[0].startswith(f"{name}: {why}")
+    assert found.unread["weights"].startswith(f"{name}: {why}")
 
 
 def test_a_shard_that_cannot_be_read_leaves_the_weights_unknown(folder: Path) -> None:
@@ -183,7 +210,7 @@ def test_storages_that_the_zip_lacks_are_missed(folder: Path) -> None:
             if "/data/" not in name:
                 cut.writestr(name, whole.read(name))
     (folder / "whole.bin").unlink()
-    assert read(folder).unread == ("model.bin: cut short",)
+    assert read(folder).unread == {"weights": "model.bin: cut short"}
 
 
 def test_nothing_but_a_folder_of_the_run_is_read(folder: Path, tmp_path: Path) -> None:
@@ -191,11 +218,16 @@ def test_nothing_but_a_folder_of_the_run_is_read(folder: Path, tmp_path: Path) -
     outside.mkdir()
     safetensors(outside, {"w": ("F32", b"\0" * 8)})
     (folder / "model.safetensors").symlink_to(outside / "model.safetensors")
-    assert read(folder) == Health(None, None)
-    folder.joinpath("model.safetensors").unlink()
-    folder.rmdir()
+    os.mkfifo(folder / "optimizer.pt")
+    assert read(folder).unread == {
+        "weights": "model.safetensors: a link, not followed",
+        "optimizer state": "optimizer.pt: no regular file",
+    }
+    shutil.rmtree(folder)
     folder.symlink_to(outside)
-    assert "lies outside the run folder" in read(folder).unread[0]
+    found = read(folder)
+    assert (found.weights, found.optimizer) == (None, None)
+    assert set(found.unread.values()) == {"the folder lies outside the run's"}
 
 
 def test_other_files_of_a_checkpoint_are_none_of_its_weights(folder: Path) -> None:
@@ -216,7 +248,7 @@ def test_progress_ends_with_the_whole(folder: Path) -> None:
 
 def test_a_real_checkpoint(tmp_path: Path) -> None:
     found = read(FIXTURES / "grpo_late" / "checkpoint-40")
-    assert (found.weights, found.optimizer, found.unread) == (True, None, ())
+    assert (found.weights, found.optimizer, found.unread) == (True, None, {})
 
 
 def test_storages_by_reference_to_the_memo_are_found() -> None:
@@ -228,3 +260,7 @@ def test_storages_by_reference_to_the_memo_are_found() -> None:
         name = next(name for name in packed.namelist() if name.endswith("data.pkl"))
         found = _storages(packed.read(name))
     assert found == {"0": "FloatStorage", "1": "HalfStorage", "2": "FloatStorage"}
+
+
+def test_a_pickle_of_nothing_but_opcodes_is_read_in_linear_time() -> None:
+    assert _storages(b"\x80\x04" + b"N" * 300_000 + b"\x93" * 300_000 + b".") == {}

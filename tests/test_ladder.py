@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from rlhfdoctor.ladder import Bounds, Rung, rungs
-from rlhfdoctor.model import Onset, Run
+from rlhfdoctor.ladder import Distance, rungs
+from rlhfdoctor.model import Onset, Run, Rung
 from tests.builders import batch, began, run_of, scored
 from tests.test_rollback import saved
 
@@ -16,9 +16,9 @@ def logged(at: int, value: float, *, rest: float = 1.0, noise: float = 0.01) -> 
     return [level * (1 + noise * (-1) ** step) for step, level in enumerate(levels)]
 
 
-def rung(run: Run, onset: Onset | None = ONSET, bounds: Bounds | None = None) -> Rung:
+def rung(run: Run, onset: Onset | None = ONSET, distance: Distance = "held") -> Rung:
     """Return the only rung of a run."""
-    (found,) = rungs(run, onset, bounds)
+    (found,) = rungs(run, onset, distance)
     return found
 
 
@@ -33,10 +33,6 @@ def with_log(**columns: Any) -> Run:
         pytest.param("entropy", 0.80, False, id="entropy above 75 %"),
         pytest.param("entropy", 1.20, False, id="entropy below 125 %"),
         pytest.param("entropy", 1.30, True, id="entropy above 125 %"),
-        pytest.param("response_length_mean", 0.45, True, id="answers of less than half the length"),
-        pytest.param("response_length_mean", 0.55, False, id="answers of more than half"),
-        pytest.param("response_length_mean", 1.90, False, id="answers of less than twice"),
-        pytest.param("response_length_mean", 2.10, True, id="answers of more than twice"),
         pytest.param("eos_rate", 0.45, True, id="fewer than half as many end by themselves"),
         pytest.param("eos_rate", 0.55, False, id="more than half as many end by themselves"),
     ],
@@ -122,24 +118,23 @@ def test_a_recomputation_without_an_interval_leaves_the_word_to_the_log() -> Non
 
 
 @pytest.mark.parametrize(
-    ("finished", "outside"),
+    ("share", "finished", "outside"),
     [
-        pytest.param([0.9] * 100, (), id="answers that end as before"),
-        pytest.param(logged(40, 0.2), ("length", "finished"), id="answers that are cut"),
-        pytest.param(None, ("length",), id="nobody knows whether they end"),
+        pytest.param(3.0, [0.9] * 100, (), id="long answers that end as before"),
+        pytest.param(2.1, logged(40, 0.2), ("length", "finished"), id="long answers that are cut"),
+        pytest.param(1.9, logged(40, 0.2), ("finished",), id="answers that are cut, hardly longer"),
+        pytest.param(3.0, None, (), id="long answers, and nobody knows whether they end"),
+        pytest.param(0.3, [0.9] * 100, (), id="short answers that end as before"),
+        pytest.param(0.45, logged(40, 0.2), ("length", "finished"), id="short ones that are cut"),
+        pytest.param(0.55, logged(40, 0.2), ("finished",), id="cut ones, hardly shorter"),
     ],
 )
-def test_answers_may_grow_as_long_as_they_end(
-    finished: list[float] | None, outside: tuple[str, ...]
+def test_a_length_counts_only_where_fewer_answers_end(
+    share: float, finished: list[float] | None, outside: tuple[str, ...]
 ) -> None:
     columns = {} if finished is None else {"eos_rate": finished}
-    found = rung(with_log(response_length_mean=logged(40, 3.0), **columns))
+    found = rung(with_log(response_length_mean=logged(40, share), **columns))
     assert tuple(item.partition(" ")[0] for item in found.outside) == outside
-
-
-def test_answers_that_shrink_are_out_of_bounds_though_they_end() -> None:
-    run = with_log(response_length_mean=logged(40, 0.3), eos_rate=[0.9] * 100)
-    assert [item.partition(" ")[0] for item in rung(run).outside] == ["length"]
 
 
 def test_cut_answers_are_told_as_finished_ones() -> None:
@@ -166,6 +161,15 @@ def test_the_kl_is_held_against_its_own_column_at_the_onset(
     found = rung(with_log(**{metric: logged(40, level)}))
     assert found.readings["kl"].unit == unit
     assert bool(found.outside) is outside
+
+
+@pytest.mark.parametrize(("distance", "unknown"), [("shown", False), ("mistrusted", True)])
+def test_a_kl_that_is_not_the_matter_rejects_nothing(distance: Distance, unknown: bool) -> None:
+    found = rung(with_log(kl_ref_token=logged(40, 9.0)), distance=distance)
+    assert found.outside == ()
+    assert (
+        any(item.startswith("KL: the reference is the fault") for item in found.unknown) is unknown
+    )
 
 
 def test_without_an_onset_no_kl_is_too_high() -> None:
@@ -199,10 +203,5 @@ def test_rows_of_the_collapse_are_no_part_of_a_checkpoint_s_level() -> None:
 
 def test_the_held_out_score_is_the_last_one_until_then() -> None:
     scores = [float(step) if step % 20 == 0 else None for step in range(1, 101)]
-    run = run_of(checkpoints=saved(45), loss_total=[1.0] * 100, heldout_score=scores)
-    assert rung(run).readings["held_out"].value == 40.0
-
-
-def test_the_bounds_can_be_others() -> None:
-    run = with_log(entropy=logged(40, 0.7))
-    assert rung(run, bounds=Bounds(entropy=(0.5, 1.5))).outside == ()
+    run = run_of(checkpoints=saved(59), loss_total=[1.0] * 100, heldout_score=scores, log_offset=1)
+    assert rung(run).readings["held_out"].value == 40.0, "the one at 60 is of later weights"

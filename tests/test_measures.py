@@ -1,4 +1,6 @@
+import gc
 import math
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from rlhfdoctor.measures import (
     locate,
     logged,
     metric_evidence,
+    of_run,
     sample_evidence,
     sample_fields,
     silent_since,
     track,
 )
-from rlhfdoctor.model import Location
+from rlhfdoctor.model import Location, Run
 from rlhfdoctor.runs import read_runs
 from tests.builders import batch, run_of, write_jsonl
 
@@ -361,3 +364,21 @@ def test_the_fields_that_hold_anything() -> None:
     run = run_of(samples=[{"response": "x", "reward": None}, {"response": "y", "logprobs": [-1.0]}])
     assert sample_fields(run) == {"source", "line", "response", "logprobs"}
     assert sample_fields(run_of(entropy=[1.0])) == frozenset()
+
+
+def test_what_was_said_of_a_run_does_not_keep_it_alive() -> None:
+    asked: list[tuple[object, ...]] = []
+
+    @of_run
+    def length(run: Run, *rest: object) -> int:
+        asked.append(rest)
+        return run.metrics.height
+
+    first = run_of(loss_total=[1.0, 2.0])
+    assert [length(first), length(first), length(first, "a"), length(first)] == [2] * 4
+    assert asked == [(), ("a",)]
+    gone = weakref.ref(first.metrics)
+    assert length(run_of(loss_total=[1.0])) == 1
+    del first
+    gc.collect()
+    assert gone() is None

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from rlhfdoctor import rollback, tree
+from rlhfdoctor.changes import ENTROPY_COLLAPSE, NON_FINITE, OVERFITTING
 from rlhfdoctor.finite import Health
 from rlhfdoctor.model import (
     Cause,
@@ -22,9 +23,7 @@ from rlhfdoctor.model import (
     Verdict,
 )
 from rlhfdoctor.rollback import (
-    CHANGES,
     INITIAL,
-    KINDS,
     TABLE,
     Vet,
     by_table_alone,
@@ -122,7 +121,10 @@ def test_the_first_row_is_overruled_by_a_later_sound_checkpoint() -> None:
     assert plan.overruled
     assert plan.table is not None
     assert plan.table.checkpoint == INITIAL
-    assert '"< 1000: initial" is overruled: a later sound checkpoint exists' in plan.reason
+    assert (
+        '"< 1000: initial" is overruled: a later checkpoint exists, its weights unread'
+        in plan.reason
+    )
     assert [item.checkpoint for item in plan.rejected] == ["checkpoint-600"]
 
 
@@ -213,43 +215,11 @@ def test_a_checkpoint_after_another_grave_finding_began_is_rejected() -> None:
     assert "ENT001 begins at step 290" in plan.rejected[0].why
 
 
-@pytest.mark.parametrize(
-    ("onset", "config", "changes"),
-    [
-        pytest.param(500, {"learning_rate": 4e-4}, {"learning_rate": 4e-5}, id="row one"),
-        pytest.param(
-            2000,
-            {"learning_rate": 1e-6, "kl_coef": 0.05},
-            {"kl_coef": 0.1, "learning_rate": 1e-7},
-            id="row two doubles the penalty",
-        ),
-        pytest.param(
-            2000,
-            {"kl_coef": 0.0},
-            {"kl_coef": 0.01, "learning_rate": None},
-            id="row two starts one",
-        ),
-    ],
-)
-def test_changes_name_current_and_suggested_values(
-    onset: int, config: dict[str, float | str], changes: dict[str, float | None]
-) -> None:
-    plan = planned(onset, config=config)
-    assert {item.parameter: item.suggested for item in plan.changes} == pytest.approx(changes)
-    for item in plan.changes:
-        assert item.current == config.get(item.parameter)
-
-
 @pytest.mark.parametrize("name", ["no learning signal", "no weight update"])
 def test_where_nothing_was_learnt_nothing_is_changed(name: str) -> None:
     plan = planned(1, causes=(Cause(name, "confirmed", "", ("UPD001",)),))
     assert plan.changes == ()
     assert "restart after the fix" in plan.reason
-
-
-def test_a_rate_is_changed_only_where_the_cause_asks_for_it() -> None:
-    cut = because("answers cut at the length limit")
-    assert planned(500, causes=cut, config={"learning_rate": 1e-5}).changes == ()
 
 
 def test_a_healthy_run_is_not_rolled_back() -> None:
@@ -280,7 +250,7 @@ def test_the_ladder_reads_the_row_that_belongs_to_a_checkpoint() -> None:
         samples=batch(10, [[1, 2]] * 3, logprob=-1.0) + batch(10, [[1]], source="b.jsonl"),
     )
     plan = suggest(run, "collapsed", DRIFT, (), Onset(15, 15, 15))
-    first, second = ladder(run, plan, Onset(15, 15, 15))
+    first, second = ladder(run, plan)
     assert first["entropy"] == 111.0
     assert first["perplexity_samples"] == pytest.approx(2.718281828)
     assert (first["chosen"], first["why_not"]) == (True, None)
@@ -297,7 +267,7 @@ def test_weights_that_are_not_finite_are_none_to_go_back_to() -> None:
     assert plan.checkpoint is not None
     assert plan.checkpoint.name == "checkpoint-100"
     assert {item.checkpoint: item.why for item in plan.rejected} == {
-        "checkpoint-200": "weights are not finite: lm_head.weight",
+        "checkpoint-200": "weights not finite: lm_head.weight",
         "checkpoint-300": "not before the onset, 300 at the earliest (its log row: 300)",
     }
 
@@ -312,10 +282,10 @@ AT = (999, 1000, 1001, 4999, 5000, 5001)
     ("step", "row", "table", "chosen"),
     [
         (999, "< 1000: initial", INITIAL, "checkpoint-900"),
-        (1000, "1000-5000: last epoch", "checkpoint-1000", "checkpoint-900"),
+        (1000, "1000-5000: last epoch", "checkpoint-900", "checkpoint-900"),
         (1001, "1000-5000: last epoch", "checkpoint-1000", "checkpoint-1000"),
         (4999, "1000-5000: last epoch", "checkpoint-4000", "checkpoint-4900"),
-        (5000, "1000-5000: last epoch", "checkpoint-5000", "checkpoint-4900"),
+        (5000, "1000-5000: last epoch", "checkpoint-4900", "checkpoint-4900"),
         (5001, "> 5000: last stable point", "checkpoint-5000", "checkpoint-5000"),
     ],
 )
@@ -387,17 +357,17 @@ def test_an_absent_optimizer_state_is_said_and_not_rejected() -> None:
 
 
 def test_weights_that_nobody_read_are_said() -> None:
-    assert "weights: not read" in planned(500, 400).unchecked
-    unread = Health(weights=None, optimizer=None, unread=("model.safetensors: damaged",))
+    assert "weights and optimizer state: not read" in planned(500, 400).unchecked
+    unread = Health(None, None, unread={"weights": "a.bin: damaged", "optimizer state": "o: empty"})
     plan = planned(500, 400, vet=vetting(s400=unread))
-    assert "weights: model.safetensors: damaged" in plan.unchecked
+    assert plan.unchecked[-2:] == ("weights: a.bin: damaged", "optimizer state: o: empty")
 
 
 def test_where_every_candidate_is_broken_the_plan_says_so() -> None:
     broken = Health(weights=False, optimizer=None, where="model.safetensors w")
     plan = planned(500, 300, 400, vet=vetting(s300=broken, s400=broken))
     assert plan.checkpoint is None
-    assert "no checkpoint that precedes the onset is sound" in plan.reason
+    assert "no checkpoint before the onset is sound" in plan.reason
 
 
 def test_no_more_weights_are_read_than_needed() -> None:
@@ -512,9 +482,7 @@ def exploding(*spikes: int) -> Run:
 def test_non_finite_values_go_back_to_before_the_first_anomaly(
     spikes: tuple[int, ...], chosen: int, said: str
 ) -> None:
-    plan = suggest(
-        exploding(*spikes), "collapsed", because(rollback.NON_FINITE), (), Onset(380, 380, 380)
-    )
+    plan = suggest(exploding(*spikes), "collapsed", because(NON_FINITE), (), Onset(380, 380, 380))
     assert plan.checkpoint is not None
     assert plan.checkpoint.step == chosen
     assert said in plan.reason
@@ -535,16 +503,39 @@ def test_over_optimisation_goes_back_to_the_best_held_out_score() -> None:
     assert "never at the highest training reward" in plan.reason
 
 
-def test_the_best_held_out_score_after_the_onset_does_not_count() -> None:
-    run = scored_out({100: 0.4, 200: 0.7, 400: 0.9})
-    plan = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), Onset(350, 350, 350))
+def test_the_best_held_out_score_counts_also_after_the_fitted_onset() -> None:
+    run = scored_out({100: 0.4, 200: 0.7, 300: 0.8, 400: 0.9, 500: 0.1})
+    onset = Onset(350, 350, 350)
+    plan = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), onset)
     assert plan.checkpoint is not None
-    assert plan.checkpoint.step == 300, "300 has the score of 200, and is later"
+    assert plan.checkpoint.step == 400
+    stated = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), onset, 320)
+    assert stated.checkpoint is not None
+    assert stated.checkpoint.step == 300, "nothing goes beyond what the user states"
+
+
+def test_the_best_evaluation_s_own_checkpoint_is_its_own_whatever_the_log_s_offset() -> None:
+    run = replace(scored_out({100: 0.5, 200: 0.4, 300: 0.6}, "eval_loss_total"), log_offset=1)
+    plan = suggest(run, "degraded", because(OVERFITTING), (), Onset(201, 201, 230))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+
+
+@pytest.mark.parametrize(
+    ("lucky", "chosen"),
+    [pytest.param(0.515, 400, id="within the noise"), pytest.param(0.9, 100, id="beyond it")],
+)
+def test_one_lucky_evaluation_does_not_rule(lucky: float, chosen: int) -> None:
+    scores = {step: 0.5 + 0.01 * (-1) ** (step // 25) for step in range(25, 450, 25)}
+    run = scored_out({**scores, 100: lucky})
+    plan = suggest(run, "collapsed", because(tree.OVER_OPTIMISATION), (), Onset(450, 450, 450))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == chosen
 
 
 def test_pairs_learnt_by_heart_go_back_to_the_best_evaluation() -> None:
     run = scored_out({100: 0.6, 200: 0.5, 300: 0.55, 400: 0.9}, "eval_loss_total")
-    plan = suggest(run, "degraded", because(rollback.OVERFITTING), (), Onset(450, 450, 450))
+    plan = suggest(run, "degraded", because(OVERFITTING), (), Onset(450, 450, 450))
     assert plan.checkpoint is not None
     assert plan.checkpoint.step == 200
 
@@ -560,140 +551,51 @@ def test_an_entropy_collapse_goes_back_to_before_the_entropy_halved() -> None:
     entropy = [2.0 - 0.004 * max(step - 150, 0) for step in range(1, 501)]
     run = run_of(entropy=entropy, checkpoints=saved(100, 200, 300, 420))
     late = Onset(450, 450, 450)
-    plan = suggest(run, "collapsed", because(rollback.ENTROPY_COLLAPSE), (), late)
+    plan = suggest(run, "collapsed", because(ENTROPY_COLLAPSE), (), late)
     assert plan.checkpoint is not None
     assert "before the entropy halved at step 401" in plan.reason
     why = {item.checkpoint: item.why for item in plan.rejected}
-    assert why["checkpoint-420"] == "not before the onset, 401 at the earliest (its log row: 420)"
+    told = "not before the step at which the entropy halved (its log row: 420)"
+    assert why["checkpoint-420"] == told
     assert plan.checkpoint.step == 200, "at 300 it is at 70 % of the start's"
+
+
+def test_a_slow_fall_of_the_entropy_is_no_harm_before_half_of_it() -> None:
+    entropy = [1.0 - 0.00098 * step for step in range(1, 1001)]
+    run = run_of(entropy=entropy, checkpoints=saved(100, 200, 400))
+    evidence = Evidence("metric", "entropy", 0.1, Location("log.jsonl"))
+    found = Finding("critical", (evidence,), onset=Onset(460, 2, 515), code="KL003")
+    slow = Onset(460, 2, 515)
+    plan = suggest(run, "collapsed", because(ENTROPY_COLLAPSE), (found,), slow)
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+    assert "checkpoint-400 is later and was rejected for what it is like" in plan.reason
+
+
+def test_a_kl_that_falls_on_the_way_to_another_collapse_rejects_nothing() -> None:
+    kl = [0.5 - 0.0005 * step for step in range(1, 801)]
+    run = run_of(kl_ref_token=kl, checkpoints=saved(100, 600))
+    entropy = (Cause("policy collapse", "probable", "", ("ENT001",)),)
+    plan = suggest(run, "collapsed", entropy, (), Onset(700, 700, 700))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 600
+
+
+def test_a_log_that_ends_early_hides_no_cause() -> None:
+    kl = [0.002 * step if step < 201 else 1e-4 for step in range(1, 401)]
+    run = run_of(kl_ref_token=kl, checkpoints=saved(100, 200, 300), log_offset=1)
+    run = replace(run, seams=(Seam(250, 201, Location("log.jsonl")),))
+    causes = (*because(tree.INTERRUPTED), *because(rollback.RECAPTURED))
+    plan = suggest(run, "degraded", causes, (), Onset(201, 201, 220))
+    assert plan.checkpoint is not None
+    assert plan.checkpoint.step == 200
+    assert plan.cause.startswith(rollback.RECAPTURED)
 
 
 @pytest.mark.parametrize("name", tree.MEASUREMENT)
 def test_a_fault_of_the_measurement_undoes_nothing(name: str) -> None:
     plan = planned(500, 100, 400, causes=because(name))
     assert (plan.checkpoint, plan.needed, plan.changes) == (None, False, ())
-
-
-# What to change
-
-
-def test_every_cause_that_is_named_exists() -> None:
-    named = {*CHANGES, *rollback.FROM_THE_START, *rollback.OF_THE_SETUP, rollback.RECAPTURED}
-    assert named <= {end.cause for end in ends(tree.TREE)}
-    assert {kind for kinds in CHANGES.values() for kind in (*kinds.asked, *kinds.allowed)} <= {
-        *KINDS
-    }
-
-
-def ends(nodes: Iterable[object]) -> Iterator[tree.Ends]:
-    for node in nodes:
-        if isinstance(node, tree.Ends):
-            yield node
-        elif isinstance(node, tree.Ask):
-            yield from ends((node.yes, node.no, node.unknown))
-
-
-@pytest.mark.parametrize(
-    ("name", "config", "logged", "changes"),
-    [
-        pytest.param(
-            tree.OVER_OPTIMISATION,
-            {"learning_rate": 1e-6, "kl_coef": 0.05},
-            {"kl_ref_response": [0.0, 4.5, 4.5]},
-            {"reward_model": "renewed", "kl_coef": 0.0824, "learning_rate": 1e-7},
-            id="beta x exp(0.2 x (4.5 - 2))",
-        ),
-        pytest.param(
-            "repetition collapse",
-            {"kl_coef": 0.05},
-            {"kl_ref_token": [0.0, 0.045, 0.045], "response_length_mean": [100.0] * 3},
-            {"kl_coef": 0.0824, "learning_rate": None},
-            id="a KL a token times the length",
-        ),
-        pytest.param(
-            "repetition collapse",
-            {"kl_coef": 0.05},
-            {"kl_ref_response": [0.0, 900.0, 900.0]},
-            {"kl_coef": 0.136, "learning_rate": None},
-            id="an exponent of at most 1",
-        ),
-        pytest.param(
-            "repetition collapse",
-            {"kl_coef": 0.05},
-            {"kl_unknown": [0.0, 900.0, 900.0]},
-            {"kl_coef": 0.1, "learning_rate": None},
-            id="twice where no unit is known",
-        ),
-        pytest.param(
-            "unstable updates",
-            {"learning_rate": 1e-6, "clip_range": 0.4},
-            {},
-            {"learning_rate": 1e-7, "clip_range": 0.2},
-            id="a clip range that is wide",
-        ),
-        pytest.param(
-            "unstable updates",
-            {"learning_rate": 1e-6, "clip_range": 0.2},
-            {},
-            {"learning_rate": 1e-7, "clip_range": 0.1},
-            id="the usual clip range",
-        ),
-        pytest.param(
-            rollback.ENTROPY_COLLAPSE,
-            {"learning_rate": 1e-6, "clip_range": 0.2},
-            {"entropy": [2.0, 2.0, 0.1]},
-            {"clip_range_high": 0.28},
-            id="more room for unlikely tokens",
-        ),
-        pytest.param(
-            "entropy explosion",
-            {"entropy_coef": 0.001, "clip_range_high": 0.28},
-            {"entropy": [2.0, 2.0, 9.0]},
-            {"entropy_coef": 0.0, "clip_range_high": 0.2},
-            id="less of what feeds it",
-        ),
-        pytest.param(
-            rollback.NON_FINITE,
-            {"learning_rate": 1e-6, "dtype": "float16"},
-            {},
-            {"dtype": "bfloat16", "learning_rate": 1e-7},
-            id="half precision",
-        ),
-        pytest.param(
-            tree.CUT_OFF,
-            {"learning_rate": 1e-6, "max_response_length": 256},
-            {},
-            {"max_response_length": 512},
-            id="a longer limit and nothing else",
-        ),
-        pytest.param(tree.WRONG_REFERENCE, {"learning_rate": 1e-6}, {}, {}, id="no number helps"),
-        pytest.param(
-            "rollout and trainer disagree", {"learning_rate": 1e-6}, {}, {}, id="nor against this"
-        ),
-    ],
-)
-def test_changes_fit_the_cause(
-    name: str,
-    config: dict[str, float | str],
-    logged: dict[str, Any],
-    changes: dict[str, float | str | None],
-) -> None:
-    plan = planned(500, 400, causes=because(name), config=config, **logged)
-    assert {item.parameter: item.suggested for item in plan.changes} == changes
-    assert all(item.why for item in plan.changes)
-
-
-@pytest.mark.parametrize(("verdict", "suggested"), [("collapsed", 1e-6), ("degraded", 5e-6)])
-def test_a_degraded_run_is_slowed_less(verdict: Verdict, suggested: float) -> None:
-    plan = planned(500, 400, config={"learning_rate": 1e-5}, verdict=verdict)
-    assert [item.suggested for item in plan.changes] == [suggested]
-
-
-def test_the_row_s_change_gives_way_to_the_cause() -> None:
-    plan = planned(2000, 900, causes=because(rollback.ENTROPY_COLLAPSE), config={"kl_coef": 0.1})
-    assert plan.table is not None
-    assert plan.table.change == "raise the KL penalty"
-    assert [item.parameter for item in plan.changes] == ["clip_range_high"]
 
 
 # The table alone, and another table
@@ -726,3 +628,18 @@ def test_another_table_gives_other_rows() -> None:
     assert high.table is not None
     assert (low.table.checkpoint, low.overruled) == ("checkpoint-4", False)
     assert (high.table.checkpoint, high.overruled) == (INITIAL, True)
+
+
+def test_the_ladder_that_is_shown_is_the_one_that_judged() -> None:
+    kl = [0.1 if step < 60 else 0.1 * (step - 58) for step in range(1, 201)]
+    run = run_of(kl_ref_token=kl, checkpoints=saved(40, 80))
+    plan = suggest(run, "collapsed", DRIFT, (), Onset(60, 60, 60), 150)
+    assert plan.ladder[1].readings["kl"].base == pytest.approx(0.2, abs=0.1)
+    assert [rung["chosen"] for rung in ladder(run, plan)] == [True, False]
+
+
+def test_scanned_weights_that_are_not_finite_are_no_want_of_checkpoints() -> None:
+    nan = {"finite": False, "non_finite": 1, "first_non_finite": "w", "norm": None}
+    run = run_of(steps=[1, 500], loss_total=[1.0, 1.0], scans=[scanned(100, **nan)])
+    plan = suggest(run, "collapsed", DRIFT, (), Onset(500, 300, 500))
+    assert "no checkpoint before the onset is sound" in plan.reason

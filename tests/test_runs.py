@@ -1809,3 +1809,21 @@ def test_a_whole_number_beyond_any_float_harms_nothing(tmp_path: Path, key: str)
     rows = [{"reward": 0.5 * row, "kl": 0.1, key: huge} for row in range(3)]
     run = only(write_jsonl(tmp_path / "log.jsonl", rows))
     assert column(run, "reward_raw_mean") == {1: 0.0, 2: 0.5, 3: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("step", "epoch"),
+    [
+        pytest.param(20, 0.2, id="at a logged step"),
+        pytest.param(25, 0.25, id="between two"),
+        pytest.param(95, None, id="after the last"),
+    ],
+)
+def test_a_checkpoint_s_epoch_is_read_off_the_log(
+    tmp_path: Path, step: int, epoch: float | None
+) -> None:
+    rows = [{"step": at, "loss": 1.0 / at, "epoch": at / 100} for at in range(10, 91, 10)]
+    write_state(tmp_path, rows)
+    (tmp_path / f"checkpoint-{step}").mkdir()
+    (run,) = read_runs(tmp_path)
+    assert run.checkpoints[0].epoch == (None if epoch is None else pytest.approx(epoch))

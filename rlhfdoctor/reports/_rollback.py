@@ -20,6 +20,9 @@ COLUMNS = {
 }
 """Readings of the ladder, and what their columns are called."""
 
+MOST_NAMES = 8
+"""Checkpoints that are named of those that were rejected for one reason."""
+
 FLAT = {
     "reward_raw_mean": "reward",
     "kl_recomputed": "recomputed KL/token",
@@ -41,15 +44,20 @@ def plan_lines(plan: RollbackPlan) -> Iterator[str]:
         overruled = " (overruled)" if plan.overruled else ""
         row = f'table row "{plan.table.row}": {plan.table.checkpoint}, {plan.table.change}'
         yield f"{row}{overruled}"
+    if plan.cause:
+        yield plan.cause
     for item in plan.changes:
         yield f"{change(item)}  ({item.why})"
+    if plan.needed and plan.cause and not plan.changes:
+        yield "no setting is known that would mend it: do what the line above says"
     if plan.checkpoint and plan.unchecked:
         yield f"not looked at: {'; '.join(plan.unchecked)}"
     reasons: dict[str, list[str]] = {}
     for rejected in plan.rejected:
         reasons.setdefault(rejected.why.partition(" (")[0], []).append(rejected.checkpoint)
     for why, names in reasons.items():
-        yield f"{why}: {', '.join(names)}"
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        yield f"{why}: {', '.join(names[:MOST_NAMES])}{more}"
 
 
 def ladder_table(rungs: Sequence[Mapping[str, Any]]) -> TextTable | None:

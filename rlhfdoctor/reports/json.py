@@ -197,6 +197,7 @@ def rollback(plan: RollbackPlan) -> Document:
         "table": asdict(plan.table) if plan.table else None,
         "overruled": plan.overruled,
         "reason": plan.reason,
+        "cause": plan.cause,
         "changes": [asdict(item) for item in plan.changes],
         "rejected": [asdict(item) for item in plan.rejected],
         "unchecked": list(plan.unchecked),
