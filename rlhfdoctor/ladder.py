@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import Literal
 
@@ -19,7 +20,14 @@ from rlhfdoctor.measures import Batch, Track, batches, best, ladders, of_run, tr
 from rlhfdoctor.model import Checkpoint, Onset, Reading, Run, Rung
 from rlhfdoctor.rules._heldout import held_out, name_of, rewarding
 from rlhfdoctor.rules._kl import KLS
-from rlhfdoctor.series import MEDIAN_ERROR, NORMAL_95, noise, ratio_interval, start_level
+from rlhfdoctor.series import (
+    LIKELY,
+    MEDIAN_ERROR,
+    NORMAL_95,
+    noise,
+    ratio_interval,
+    start_level,
+)
 
 AROUND = 2
 """Logged rows on each side of a checkpoint's own whose median is its level."""
@@ -382,15 +390,16 @@ def best_held_out(run: Run) -> Track | None:
 def best_evaluation(run: Run) -> tuple[Track, int, float] | None:
     """Return the held-out quantity that counts, the step of its best value, and the least good one.
 
-    Values as good as the best within its noise are as good: one row-to-row standard deviation,
-    where there are ``EVALUATIONS`` to tell it from. Scores of a loss are its negatives.
+    Values within the noise of the best are as good: ``LIKELY`` standard deviations, from second
+    differences, which no trend widens, where there are ``EVALUATIONS`` of them.
     """
     found = best_held_out(run)
     if found is None:
         return None
     scores = [merit(found, value) for value in found.values]
     best = max(scores)
-    slack = noise(scores) if len(scores) >= EVALUATIONS else 0.0
+    steps = [after - before for before, after in pairwise(scores)]
+    slack = LIKELY * noise(steps) / math.sqrt(3) if len(scores) >= EVALUATIONS else 0.0
     last = max(
         step for step, score in zip(found.steps, scores, strict=True) if score >= best - slack
     )

@@ -179,7 +179,8 @@ def test_diagnose_reports_and_exits_0_unless_told_to_fail(
     )
     assert lines[3] == (
         "Go back to checkpoint-40 (perplexity 24.6). "
-        'The table\'s row "< 1000: initial" is overruled: a later checkpoint exists, its weights unread. '
+        'The table\'s row "< 1000: initial" is overruled: a later checkpoint exists, '
+        "its weights unread. "
         "learning_rate 0.0004 -> 4e-05, reward_model -> renewed, kl_coef 0.02 -> 0.0544"
     )
     assert lines[4].startswith("Lost: 150 of 200 steps. Next: rlhfdoctor samples ")
