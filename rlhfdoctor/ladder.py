@@ -10,7 +10,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Literal
@@ -31,21 +31,6 @@ from rlhfdoctor.series import (
 
 AROUND = 2
 """Logged rows on each side of a checkpoint's own whose median is its level."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a checkpoint may be like, as a share of what the run was like at its start.
-
-    The shares of perplexity and entropy are practitioners'; on runs that collapsed the checkpoints
-    before and after the onset lie far on both sides of them. Those of the length and of finished
-    answers are wide, because a sound run may learn to answer longer. [H]
-    """
-
-    perplexity: tuple[float, float] = (0.6, 1.6)
-    entropy: tuple[float, float] = (0.75, 1.25)
-    length: tuple[float, float] = (0.5, 2.0)
-    finished: tuple[float, float] = (0.5, math.inf)
 
 
 Distance = Literal["held", "shown", "mistrusted"]
