@@ -145,7 +145,7 @@ def suggest(
             passed.append(rung)
     best, health, unsound = _soundest(run, passed, undoing, vet)
     passed = [rung for rung in passed if rung.checkpoint.name not in unsound]
-    row = table_row(onset.high if crash_step is not None else onset.step, table)
+    row = table_row(onset.step if crash_step is None else crash_step, table)
     before = [rung.checkpoint for rung in ladder if rung.checkpoint.name not in barred]
     by_table = _by_table(row, run, onset.low, before, [rung.checkpoint for rung in passed])
     answer = TableAnswer(f"{row.name}: {row.checkpoint}", by_table or INITIAL, row.change)
