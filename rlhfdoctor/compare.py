@@ -19,8 +19,8 @@ from statistics import median
 from typing import Any, Literal
 
 from rlhfdoctor.errors import DoctorError, did_you_mean
-from rlhfdoctor.series import holm, rank_correlation, rank_test
-from rlhfdoctor.summaries import QUANTITIES, Curve, Scale, Summary, finite
+from rlhfdoctor.series import finite, holm, rank_correlation, rank_test
+from rlhfdoctor.summaries import QUANTITIES, Curve, Scale, Summary
 from rlhfdoctor.vocabulary import METRICS, SETTINGS, metric_of
 
 By = Literal["step", "kl", "epoch"]

@@ -6,8 +6,10 @@ Every function takes plain lists of finite numbers, oldest first.
 from __future__ import annotations
 
 import math
+import operator
+import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
@@ -37,6 +39,14 @@ MEDIAN_ERROR = 1.2533
 
 MAD_TO_SIGMA = 1.4826
 """Ratio of standard deviation to median absolute deviation for a normal distribution."""
+
+
+def finite(value: float) -> bool:
+    """Say whether a number is finite and no larger than a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def start_level(values: Sequence[float], rows: int = 5) -> float:
@@ -155,8 +165,12 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     return sxy / math.sqrt(sxx * syy)
 
 
-EXACT = 12
-"""Pairs up to which every arrangement is counted: up to 479 million, in well under a second."""
+EXACT = 200_000
+"""Sums that an exact count may form, in half a second at most: 60 runs of two verdicts with as many
+values of a setting, 30 of three verdicts with four."""
+
+DRAWS = 9_999
+"""Arrangements drawn where too many would have to be counted: no p-value below 1 / 10,000."""
 
 
 def ranks(values: Sequence[float]) -> list[float]:
@@ -175,51 +189,70 @@ def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
 def rank_test(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return the two-sided p-value of Spearman's rho, were all arrangements equally likely.
 
-    Up to ``EXACT`` pairs it is the share of the arrangements of ``ys`` at which |rho| is no
-    smaller, counted exactly, ties included; beyond, Student's t with n - 2 degrees of freedom.
+    The share of the arrangements of ``ys`` at which |rho| is no smaller, ties included, counted
+    exactly; where that takes more than ``EXACT`` sums, of ``DRAWS`` arrangements drawn by a fixed
+    seed and the observed one. Never 0. Student's t would answer 0 for a single odd value on each
+    side, whatever the number of pairs: so many ties are no normal distribution.
     """
-    count = len(xs)
-    if count > EXACT:
-        rho = rank_correlation(xs, ys)
-        return 1.0 if rho is None else _student(rho, count - 2)
-    mine, theirs = ([round(2 * rank) for rank in ranks(side)] for side in (xs, ys))
-    mean = count * (count + 1) ** 2
-    least = abs(sum(a * b for a, b in zip(mine, theirs, strict=True)) - mean)
-    levels = sorted(set(theirs))
-    ways: dict[tuple[int, ...], Counter[int]] = {tuple(map(theirs.count, levels)): Counter({0: 1})}
-    for rank in mine:
-        placed: dict[tuple[int, ...], Counter[int]] = {}
-        for left, sums in ways.items():
-            for index, level in enumerate(levels):
-                if left[index]:
-                    fewer = (*left[:index], left[index] - 1, *left[index + 1 :])
-                    into = placed.setdefault(fewer, Counter())
-                    for total, times in sums.items():
-                        into[total + rank * level] += times
-        ways = placed
-    (sums,) = ways.values()
-    extreme = sum(times for total, times in sums.items() if abs(total - mean) >= least)
-    return extreme / sums.total()
+    doubled = [[round(2 * rank) for rank in ranks(side)] for side in (xs, ys)]
+    few, many = sorted(doubled, key=lambda side: len({*side}))
+    mean = len(many) * (len(many) + 1) ** 2
+    least = abs(sum(a * b for a, b in zip(many, few, strict=True)) - mean)
+    sums = _arranged(many, few)
+    if sums is None:
+        sums = _drawn(many, few)
+        sums[mean + least] += 1
+    return sum(ways for total, ways in sums.items() if abs(total - mean) >= least) / sums.total()
 
 
-def _student(rho: float, freedom: int) -> float:
-    """Return the two-sided p-value of a correlation by Student's t.
+def _arranged(many: Sequence[int], few: Sequence[int]) -> Counter[int] | None:
+    """Count the arrangements of ``few`` by their sum of products with ``many``.
 
-    The finite series for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4.
+    Equal values of ``many`` are dealt with at once: by how many of each value of ``few`` they get.
+    None where it takes more than ``EXACT`` sums.
     """
-    if abs(rho) >= 1.0:
-        return 0.0
-    angle = math.asin(abs(rho))
-    cosine = math.cos(angle)
-    term = cosine if freedom % 2 else 1.0
-    total = term if freedom > 1 else 0.0
-    for power in range(3 if freedom % 2 else 2, freedom - 1, 2):
-        term *= cosine * cosine * (power - 1) / power
-        total += term
-    inside = math.sin(angle) * total
-    if freedom % 2:
-        inside = (angle + inside) * 2 / math.pi
-    return max(1.0 - inside, 0.0)
+    values = sorted({*few})
+    formed = 0
+    dealt: dict[tuple[int, ...], Counter[int]] = {tuple(map(few.count, values)): Counter({0: 1})}
+    for rank, size in Counter(many).items():
+        further: dict[tuple[int, ...], Counter[int]] = {}
+        for left, sums in dealt.items():
+            for taken in _hands(left, size):
+                formed += len(sums)
+                if formed > EXACT:
+                    return None
+                ways = math.prod(map(math.comb, left, taken))
+                gain = rank * sum(map(operator.mul, values, taken))
+                into = further.setdefault(tuple(map(operator.sub, left, taken)), Counter())
+                for total, times in sums.items():
+                    into[total + gain] += times * ways
+        dealt = further
+    (sums,) = dealt.values()
+    return sums
+
+
+def _hands(left: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """Yield how many of each kind may be taken, ``size`` in all, where so many are ``left``."""
+    if len(left) == 1:
+        yield (size,)
+        return
+    for first in range(max(0, size - sum(left[1:])), min(left[0], size) + 1):
+        for rest in _hands(left[1:], size - first):
+            yield first, *rest
+
+
+def _drawn(many: Sequence[int], few: Sequence[int]) -> Counter[int]:
+    """Count ``DRAWS`` random arrangements of ``few`` by their sum of products with ``many``.
+
+    Only what differs from the commonest value of ``few`` is dealt out.
+    """
+    common = Counter(few).most_common(1)[0][0]
+    odd = [value - common for value in few if value != common]
+    base = common * sum(many)
+    chance = random.Random(0)
+    return Counter(
+        base + sum(map(operator.mul, odd, chance.sample(many, len(odd)))) for _ in range(DRAWS)
+    )
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -240,10 +273,11 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
     nothing varies.
     """
     middle = median(values)
-    error = mean_error(values)[1] if len(values) > 1 else 0.0
+    scaled, scale = _scaled(values)
+    variance = _variance(scaled) * scale * scale if len(values) > 1 else 0.0
     mad = MAD_TO_SIGMA * median([abs(value - middle) for value in values])
     relative = mad / abs(middle) if middle else math.inf if mad else 0.0
-    return middle, error * error * len(values), relative * relative
+    return middle, variance, relative * relative
 
 
 def grown(hits: Sequence[int], totals: Sequence[int]) -> tuple[int, int, int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import shlex
 from bisect import bisect_right
@@ -20,7 +19,7 @@ from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.measures import batches, log_fingerprint, logged, silent_since, track
 from rlhfdoctor.model import Diagnosis, Run
 from rlhfdoctor.rules._heldout import held_out, rewarding
-from rlhfdoctor.series import end_level, spread, start_level
+from rlhfdoctor.series import end_level, finite, spread, start_level
 from rlhfdoctor.vocabulary import SETTINGS
 
 QUANTITIES: dict[str, tuple[str, ...]] = {
@@ -159,8 +158,8 @@ def summary(diagnosis: Diagnosis, metrics: Sequence[str] = ()) -> Summary:
         epochs=_epochs(run),
         perplexity=_perplexity(run),
         gradient=_gradient(run),
-        hours=None if _endless(hours) else hours,
-        gpu_hours=None if _endless(gpu_hours) else gpu_hours,
+        hours=_number(hours),
+        gpu_hours=_number(gpu_hours),
         judged=_judged(diagnosis),
         tool=__version__,
         notes=(*notes,),
@@ -186,7 +185,7 @@ def _curves(run: Run, metrics: Sequence[str], notes: list[str]) -> Iterator[Curv
                 notes.append(f"{name} is 0 in every row: not measured, not compared")
                 continue
             first, last = start_level(found.values), end_level(found.values)
-            if not math.isfinite(first) or not math.isfinite(last):
+            if not finite(first) or not finite(last):
                 notes.append(f"{name} is too large to be compared")
                 continue
             stopped = silent_since(run, name)
@@ -224,14 +223,15 @@ def _kept(count: int) -> list[int]:
 def _epochs(run: Run) -> tuple[tuple[int, float], ...]:
     told = run.metrics.select("step", "epoch").drop_nulls()
     kept = told[_kept(told.height)]
-    return tuple((step, epoch) for step, epoch in kept.iter_rows() if math.isfinite(epoch))
+    return tuple((step, epoch) for step, epoch in kept.iter_rows() if finite(epoch))
 
 
 def _settings(run: Run, notes: list[str]) -> dict[str, float | int | str | bool]:
     found = {
-        name: run.config[name].value
+        name: value
         for name in KEPT
-        if name in run.config and not _endless(run.config[name].value)
+        if name in run.config
+        and (isinstance(value := run.config[name].value, str) or finite(value))
     }
     if "learning_rate" not in found and logged(run, "lr"):
         found["learning_rate"] = max(track(run, "lr").values)
@@ -239,8 +239,9 @@ def _settings(run: Run, notes: list[str]) -> dict[str, float | int | str | bool]
     return found
 
 
-def _endless(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+def _number(value: float | None) -> float | None:
+    """Return a number that is finite, else None."""
+    return value if value is not None and finite(value) else None
 
 
 def _perplexity(run: Run) -> tuple[float, float] | None:
@@ -260,9 +261,9 @@ def _gradient(run: Run) -> tuple[float, float, float | None] | None:
     if not logged(run, "grad_norm"):
         return None
     middle, variance, relative = spread(track(run, "grad_norm").values)
-    if not math.isfinite(middle) or not math.isfinite(variance):
+    if not finite(middle) or not finite(variance):
         return None
-    return middle, variance, relative if math.isfinite(relative) else None
+    return middle, variance, _number(relative)
 
 
 def _judged(diagnosis: Diagnosis) -> str:
@@ -329,11 +330,3 @@ def _fits(value: object, hint: Any) -> bool:
     if hint is int:
         return type(value) is int and abs(value) < 2**63
     return type(value) is hint
-
-
-def finite(value: float) -> bool:
-    """Say whether a number is finite and no larger than a float."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False

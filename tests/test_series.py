@@ -1,5 +1,6 @@
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise, permutations
@@ -8,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlhfdoctor import series
 from rlhfdoctor.series import (
     CHI2_95,
     correlation,
     end_level,
     exponential,
+    finite,
     halves_differ,
     hinge,
     holm,
@@ -454,54 +457,73 @@ def test_ranks(values: list[float], found: list[float]) -> None:
     assert ranks(values) == found
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=3, max_size=6),
-)
-def test_the_exact_rank_test_is_the_share_of_all_arrangements(pairs: list[tuple[int, int]]) -> None:
+def brute(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return the share of all arrangements whose |rho| is no smaller."""
+    observed = abs(rank_correlation(xs, ys) or 0.0)
+    found = [abs(rank_correlation(xs, arranged) or 0.0) for arranged in permutations(ys)]
+    return sum(rho >= observed - 1e-9 for rho in found) / len(found)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=3, max_size=6)
+
+
+@given(PAIRS)
+def test_the_rank_test_is_the_share_of_all_arrangements(pairs: list[tuple[int, int]]) -> None:
     xs, ys = [float(x) for x, _ in pairs], [float(y) for _, y in pairs]
-    observed = rank_correlation(xs, ys)
-    if observed is None:
-        assert rank_test(xs, ys) == 1.0
-        return
-    found = [rank_correlation(xs, arranged) or 0.0 for arranged in permutations(ys)]
-    extreme = sum(abs(rho) >= abs(observed) - 1e-9 for rho in found)
-    assert rank_test(xs, ys) == pytest.approx(extreme / len(found))
+    assert rank_test(xs, ys) == rank_test(ys, xs) == pytest.approx(brute(xs, ys))
 
 
 @pytest.mark.parametrize(
-    ("count", "turned"),
+    ("xs", "ys"),
     [
-        pytest.param(13, 4, id="an odd number of degrees of freedom, a strong correlation"),
-        pytest.param(15, 12, id="an odd number of degrees of freedom, a weak one"),
-        pytest.param(14, 6, id="an even number of degrees of freedom, a strong one"),
-        pytest.param(16, 13, id="an even number of degrees of freedom, a weak one"),
+        pytest.param([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 2, 2], id="in order"),
+        pytest.param([1, 5, 3, 3, 2, 6], [0, 1, 2, 2, 0, 1], id="some order"),
+        pytest.param([1, 1, 1, 1, 1, 2], [0, 0, 0, 0, 0, 2], id="one odd value on each side"),
+        pytest.param([3, 1, 2, 6, 5, 4, 7], [1, 2, 3, 4, 5, 6, 7], id="no ties"),
     ],
 )
-def test_beyond_the_exact_test_students_t_holds(count: int, turned: int) -> None:
-    xs = [float(k) for k in range(count)]
-    ys = [*reversed(xs[:turned]), *xs[turned:]]
-    rho = rank_correlation(xs, ys)
-    assert rho is not None
-    t = abs(rho) * math.sqrt((count - 2) / (1 - rho * rho))
-    assert rank_test(xs, ys) == pytest.approx(_tail(t, count - 2), abs=1e-9)
+def test_arrangements_that_are_drawn_are_near_those_that_are_counted(
+    xs: list[float], ys: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series, "EXACT", 0)
+    counted = brute(xs, ys)
+    # five standard errors of 9,999 draws, and the one that was observed
+    error = 5 * math.sqrt(counted * (1 - counted) / series.DRAWS) + 1 / series.DRAWS
+    assert rank_test(xs, ys) == pytest.approx(counted, abs=error)
+    assert rank_test(xs, ys) == rank_test(xs, ys)
 
 
-def _tail(t: float, freedom: int) -> float:
-    """Integrate Student's density from t on, by Simpson's rule over u = t / x; both tails."""
-    scale = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
-    steps = 20_000
-    total = 0.0
-    for k in range(1, steps + 1):
-        u = k / steps
-        x = t / u
-        weight = 1 if k == steps else 4 if k % 2 else 2
-        total += weight * scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2) * t / (u * u)
-    return 2 * total / steps / 3
+@pytest.mark.parametrize("count", [5, 13, 30, 200])
+def test_one_odd_value_that_meets_one_sick_run_may_be_chance(count: int) -> None:
+    xs, ys = [1.0] * (count - 1) + [2.0], [0.0] * (count - 1) + [2.0]
+    assert rank_test(xs, ys) == pytest.approx(1 / count)
+
+
+@given(st.integers(13, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1))))
+def test_a_perfect_separation_of_many_runs_is_one_way_of_all(sizes: tuple[int, int]) -> None:
+    count, sick = sizes
+    xs = [1.0] * (count - sick) + [2.0] * sick
+    ways = math.comb(count, sick)
+    # where halves are of one size, the opposite is as extreme
+    found = (2 if 2 * sick == count else 1) / ways
+    assert rank_test(xs, xs) == pytest.approx(found)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.floats(-9, 9), st.integers(0, 2)), min_size=13, max_size=40))
+def test_no_p_value_is_below_one_arrangement_of_all(pairs: list[tuple[float, int]]) -> None:
+    xs, ys = [x for x, _ in pairs], [float(y) for _, y in pairs]
+    ways = math.factorial(len(ys)) // math.prod(map(math.factorial, Counter(ys).values()))
+    assert 1 / ways <= rank_test(xs, ys) * (1 + 1e-9) <= 1 + 1e-9
 
 
 def test_a_rank_test_without_order_is_no_evidence() -> None:
     assert rank_test([1.0] * 20, [float(k) for k in range(20)]) == 1.0
-    assert rank_test([float(k) for k in range(20)], [float(k) for k in range(20)]) == 0.0
+
+
+def test_many_pairs_without_ties_in_order_are_as_rare_as_draws_can_tell() -> None:
+    xs = [float(k) for k in range(20)]
+    assert rank_test(xs, xs) == 1 / (series.DRAWS + 1)
 
 
 @pytest.mark.parametrize(
@@ -529,3 +551,11 @@ def test_holm(p_values: list[float], found: list[float]) -> None:
 )
 def test_spread(values: list[float], found: tuple[float, float, float]) -> None:
     assert spread(values) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(1.5, True), (10**300, True), (math.nan, False), (-math.inf, False), (10**400, False)],
+)
+def test_what_no_float_holds_is_not_finite(value: float, found: bool) -> None:
+    assert finite(value) is found
