@@ -487,7 +487,7 @@ def test_arrangements_that_are_drawn_are_near_those_that_are_counted(
 ) -> None:
     monkeypatch.setattr(series, "EXACT", 0)
     counted = brute(xs, ys)
-    # five standard errors of 9,999 draws, and the one that was observed
+    # five standard errors of the draws, and the one that was observed
     error = 5 * math.sqrt(counted * (1 - counted) / series.DRAWS) + 1 / series.DRAWS
     assert rank_test(xs, ys) == pytest.approx(counted, abs=error)
     assert rank_test(xs, ys) == rank_test(xs, ys)
