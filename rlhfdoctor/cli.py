@@ -571,8 +571,6 @@ def compare(
     output: Outputs = None,
 ) -> int:
     """Set runs side by side: tables, curves, what the sick share."""
-    from dataclasses import asdict
-
     from rlhfdoctor import compare as comparison
     from rlhfdoctor import ledger, summaries
 
@@ -581,26 +579,34 @@ def compare(
     _check_outputs(output, _table_format, (), None)
     if db is not None:
         ledger.check(db, create=bool(runs))
+        ledger.check_outside(db, runs or ())
     limits = _limits(profile, settings)
     failed: list[dict[str, Any]] = []
-    given: list[Summary] = []
-    outcomes: dict[str, int] = {}
     paths = runs or ([] if db else [Path()])
-    for run in _each(paths, failed, lambda path: _read(path, None, dialect, mapping, None)):
-        _check_outputs(output, _table_format, [run], None)
-        if db is not None and _is_source(db, run):
-            raise DoctorError(f"--db {db}: it is a file of the run", "name another file")
-        before = len(given)
-        with _complaining(Path(run.path), failed):
-            given.append(summaries.summary(_diagnoses([run], limits)[0], asked))
-        if db is not None and len(given) > before:
-            outcome = ledger.store(db, given[-1].key, asdict(given[-1]))
-            outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    kept = [] if db is None or (runs and not given) else summaries.stored(ledger.runs(db))
+
+    def judged() -> Iterator[Summary]:
+        for run in _each(paths, failed, lambda path: _read(path, None, dialect, mapping, None)):
+            _check_outputs(output, _table_format, [run], None)
+            if db is not None and _is_source(db, run):
+                raise DoctorError(f"--db {db}: it is a file of the run", "name another file")
+            made: list[Summary] = []
+            with _complaining(Path(run.path), failed):
+                made.append(summaries.summary(_diagnoses([run], limits)[0], asked))
+            yield from made
+
+    kept = ledger.keep(db, judged()) if db else ledger.Kept([*judged()])
     code = _worst([0, *(item["exit_code"] for item in failed)])
+    told = {"path": str(db), "runs": len(kept.runs), "outcomes": {**kept.outcomes}}
     document = {
-        "db": None if db is None else {"path": str(db), "runs": len(kept), "outcomes": outcomes},
-        **comparison.compare(given, beside=kept, by=by.value, metrics=asked, points=points),
+        "db": told if db else None,
+        **comparison.compare(
+            kept.given,
+            beside=kept.runs,
+            by=by.value,
+            metrics=asked,
+            points=points,
+            notes=kept.notes,
+        ),
         "failed": failed,
     }
     for report, path in _outputs(output, _table_format):

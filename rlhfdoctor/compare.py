@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from statistics import median
@@ -64,6 +64,9 @@ or of one framework (of one device, or of all)."""
 CATEGORIES = ("framework", "algorithm", "dtype")
 """What runs are counted by."""
 
+GRADIENT = ("median", "variance", "relative_variance")
+"""What ``series.spread`` tells of the gradient norm, in its order."""
+
 CLAIM = "the gradient-norm variance of PPO exceeds that of DPO"
 """Told in field articles that compare the two; no source with numbers was found."""
 
@@ -90,33 +93,40 @@ def compare(
     by: By = "step",
     metrics: Sequence[str] = (),
     points: int = 40,
+    notes: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     """Return runs side by side: tables, curves on a shared axis, and what the sick ones share.
 
-    beside: runs that were stored; of one that is also given the longer reading counts. metrics: as
-    ``drawn`` returns them. points: columns of a curve.
+    beside: runs that were stored; of one that is also given the longer reading counts. metrics:
+    what to draw, see ``drawn``. points: columns of a curve. notes: what is known of the runs
+    already; each has a place and a text.
     """
     once = _distinct(given)
     summaries = _distinct((*once, *beside))
     labels = _labels(summaries)
     scales = _scales(summaries)
-    notes = [
-        {"where": label, "text": note}
-        for label, item in zip(labels, summaries, strict=True)
-        for note in item.notes
+    told = [
+        *map(dict, notes),
+        *(
+            {"where": label, "text": note}
+            for label, item in zip(labels, summaries, strict=True)
+            for note in item.notes
+        ),
     ]
     if len(once) < len(given):
         more = len(given) - len(once)
-        notes.append({"where": "runs", "text": f"{more} given again, the same log and name: once"})
+        told.append({"where": "runs", "text": f"{more} given again, the same log and name: once"})
+    observed = _observed(summaries, labels, told)
+    algorithms = _algorithms(observed)
     return {
         "by": by,
         "runs": [_row(label, item, scales) for label, item in zip(labels, summaries, strict=True)],
-        "scales": [_told(scale) for scale in scales],
-        "curves": _drawings(summaries, labels, scales, by, metrics or DRAWN[by], points, notes),
-        "settings": associations(summaries),
-        "algorithms": _algorithms(summaries),
-        "claim": _claim(summaries),
-        "notes": notes,
+        "scales": [asdict(scale) for scale in scales],
+        "curves": _drawings(summaries, labels, scales, by, drawn(metrics, by), points, told),
+        "associations": associations(observed),
+        "algorithms": algorithms,
+        "claim": _claim(algorithms),
+        "notes": told,
     }
 
 
@@ -128,6 +138,28 @@ def _distinct(summaries: Iterable[Summary]) -> list[Summary]:
         if known is None or item.rows > known.rows:
             found[item.key] = item
     return [*found.values()]
+
+
+def _observed(
+    summaries: Sequence[Summary], labels: Sequence[str], notes: list[dict[str, str]]
+) -> list[Summary]:
+    """Return the runs that count in a statistic: of one log under several names the longest.
+
+    A copy is no second observation. Runs without a log are told apart by path and name.
+    """
+    logs: dict[tuple[str, ...], list[int]] = {}
+    for place, item in enumerate(summaries):
+        logs.setdefault((item.log,) if item.logged else item.key, []).append(place)
+    found = []
+    for places in logs.values():
+        first = max(places, key=lambda place: summaries[place].rows)
+        found.append(first)
+        notes += [
+            {"where": labels[place], "text": f"same log as {labels[first]}: counted once"}
+            for place in places
+            if place != first
+        ]
+    return [summaries[place] for place in sorted(found)]
 
 
 def _labels(summaries: Sequence[Summary]) -> list[str]:
@@ -155,16 +187,9 @@ def _scales(summaries: Sequence[Summary]) -> list[Scale]:
     return sorted(there, key=lambda scale: order.get(scale.quantity, len(order)))
 
 
-def _told(scale: Scale) -> dict[str, Any]:
-    return {item.name: getattr(scale, item.name) for item in fields(scale)}
-
-
 def _row(label: str, item: Summary, scales: Sequence[Scale]) -> dict[str, Any]:
-    gradient = item.gradient or (None, None, None)
     return {
-        "run": label,
-        "name": item.name,
-        "path": item.path,
+        "run": {"id": label, "name": item.name, "path": item.path},
         "framework": item.framework,
         "algorithm": item.algorithm,
         "verdict": item.verdict,
@@ -182,7 +207,7 @@ def _row(label: str, item: Summary, scales: Sequence[Scale]) -> dict[str, Any]:
             for curve in item.curves
         ],
         "perplexity": list(item.perplexity) if item.perplexity else None,
-        "gradient": dict(zip(("median", "variance", "relative_variance"), gradient, strict=True)),
+        "gradient": dict(zip(GRADIENT, item.gradient or [None] * len(GRADIENT), strict=True)),
         "hours": item.hours,
         "gpu_hours": item.gpu_hours,
         "settings": dict(item.settings),
@@ -236,7 +261,7 @@ def _drawings(
         {
             "scale": scales.index(scale),
             "axis": axis,
-            "against": None if against is None else _told(against),
+            "against": None if against is None else asdict(against),
             **_drawing(groups[scale, axis, against], points, counted=axis in ("step", "row")),
         }
         for scale, axis, against in order
@@ -329,7 +354,7 @@ of k3 reach ten times the level of their run [H]. Its last column does."""
 def _drawing(lines: Sequence[_Line], points: int, *, counted: bool) -> dict[str, Any]:
     """Return the lines on the columns of their axis, and the ends of their common scale."""
     axis = _ends(lines, points, counted=counted)
-    drawings = [{"run": line.run, **_columned(line, axis["ends"])} for line in lines]
+    drawings = [{"id": line.run, **_columned(line, axis["ends"])} for line in lines]
     lows, highs = [], []
     for item in drawings:
         known = [value for value in item["values"] if value is not None]
@@ -382,17 +407,18 @@ def associations(summaries: Sequence[Summary]) -> dict[str, Any]:
 
 
 def _correlated(name: str, judged: Sequence[Summary]) -> dict[str, Any] | None:
+    telling = [item for item in judged if name in item.settings]
     among = None
     if name in MEANT_BY:
-        telling = [getattr(item, MEANT_BY[name]) for item in judged if name in item.settings]
-        among = max(sorted({*telling}), key=telling.count, default=None)
+        kinds = [getattr(item, MEANT_BY[name]) for item in telling]
+        among = max(sorted({*kinds}), key=kinds.count, default=None)
+        telling = [item for item, kind in zip(telling, kinds, strict=True) if kind == among]
     known = [
         (float(value), SICKNESS[item.verdict])
-        for item in judged
-        if isinstance(value := item.settings.get(name), int | float)
+        for item in telling
+        if isinstance(value := item.settings[name], int | float)
         and not isinstance(value, bool)
         and finite(value)
-        and among in (None, getattr(item, MEANT_BY.get(name, "name")))
     ]
     xs, ys = [x for x, _ in known], [y for _, y in known]
     rho = rank_correlation(xs, ys) if len(known) >= FEWEST_KNOWN else None
@@ -431,11 +457,10 @@ def _algorithms(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
             "algorithm": name,
             "runs": len(own),
             "verdicts": dict(Counter(item.verdict for item in own)),
-            "gradient_median": _middle(item.gradient and item.gradient[0] for item in own),
-            "gradient_variance": _middle(item.gradient and item.gradient[1] for item in own),
-            "gradient_relative_variance": _middle(
-                item.gradient and item.gradient[2] for item in own
-            ),
+            "gradient": {
+                key: _middle(item.gradient and item.gradient[place] for item in own)
+                for place, key in enumerate(GRADIENT)
+            },
             "perplexity": _middle(item.perplexity and item.perplexity[1] for item in own),
         }
         for name in names
@@ -449,14 +474,11 @@ def _middle(values: Iterable[float | None]) -> dict[str, Any]:
     return {"runs": len(known), "median": middle if middle is not None and finite(middle) else None}
 
 
-def _claim(summaries: Sequence[Summary]) -> dict[str, Any]:
+def _claim(algorithms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Set the claim against these runs: the medians of both sides, how many runs, and which way."""
-    sides = {
-        name: _middle(
-            item.gradient and item.gradient[1] for item in summaries if item.algorithm == name
-        )
-        for name in ("PPO", "DPO")
-    }
-    ppo, dpo = sides["PPO"]["median"], sides["DPO"]["median"]
-    here = "unknown" if ppo is None or dpo is None else "yes" if ppo > dpo else "no"
-    return {"claim": CLAIM, "here": here, "ppo": sides["PPO"], "dpo": sides["DPO"]}
+    variances = {item["algorithm"]: item["gradient"]["variance"] for item in algorithms}
+    ppo, dpo = (variances.get(name) or _middle(()) for name in ("PPO", "DPO"))
+    here = "unknown"
+    if ppo["median"] is not None and dpo["median"] is not None:
+        here = "yes" if ppo["median"] > dpo["median"] else "no"
+    return {"claim": CLAIM, "here": here, "ppo": ppo, "dpo": dpo}

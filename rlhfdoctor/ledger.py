@@ -2,8 +2,8 @@
 
 The file is the user's, named by them, and ours alone: what was not made here is refused before it
 is opened, so that not even SQLite touches it. A run is known by its log and its name; its row is
-replaced only where the log has grown, or the tool or the limits that judged it are others. Writers
-wait for each other.
+replaced only where the log has grown, the tool or the limits that judged it are others, or the row
+is damaged. Writers wait for each other.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.summaries import Summary, restored
 
 SCHEMA = 1
 """Counts changes of the table that an older release cannot read."""
@@ -38,12 +41,51 @@ _TABLE = (
 )
 """log, name: the key of a run. logged: its rows. diagnosed: UTC. summary: JSON."""
 
+_TEXT = f"CAST(substr(summary, 1, {LARGEST + 1}) AS BLOB)"
+"""A stored run, at most one character more than is read; bytes, as a damaged one is no text."""
+
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100
 """Bytes of SQLite's header; user_version at 60, application_id at 68 (sqlite.org/fileformat)."""
 
-Kept = Literal["stored", "replaced", "unchanged", "kept"]
+Outcome = Literal["stored", "replaced", "unchanged", "kept"]
 """What became of a run: new, in place of an older reading, as it was, or the longer log kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Runs that were given, and what a file made of them and holds now.
+
+    outcomes: how many runs came to what. notes: rows that cannot be read, each with its run's name
+    as the place.
+    """
+
+    given: list[Summary]
+    runs: list[Summary] = field(default_factory=list)
+    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
+    notes: list[dict[str, str]] = field(default_factory=list)
+
+
+def keep(path: Path, given: Iterable[Summary]) -> Kept:
+    """Store each run as it comes, then read all that is there; a damaged row is left out and said.
+
+    Raises DoctorError for a file that is no ledger.
+    """
+    stored, outcomes = [], Counter[Outcome]()
+    for item in given:
+        outcomes[store(path, item)] += 1
+        stored.append(item)
+    runs, notes = read(path)
+    return Kept(stored, runs, outcomes, notes)
+
+
+def check_outside(path: Path, folders: Iterable[Path]) -> None:
+    """Refuse a file in a folder that is only read, where it would be read as part of the run."""
+    for folder in folders:
+        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+        if inside and os.path.isdir(folder):
+            told = f"it lies in {str(folder)[:200]}, which is only read"
+            raise _refused(path, told, "name a file outside the run")
 
 
 def check(path: Path, *, create: bool) -> None:
@@ -67,14 +109,17 @@ def check(path: Path, *, create: bool) -> None:
     except (OSError, ValueError) as error:
         raise _refused(path, str(error), "name another file") from None
     if not stat.S_ISREG(found.st_mode):
-        kind = "a link" if stat.S_ISLNK(found.st_mode) else "no plain file"
-        raise _refused(path, f"it is {kind}", "name a plain file")
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
+        kind = kinds.get(stat.S_IFMT(found.st_mode), "no plain file")
+        raise _refused(path, f"it is {kind}", "name a plain file, such as runs.db")
     try:
         with path.open("rb") as file:
             head = file.read(_HEADER)
     except OSError as error:
         raise _refused(path, error.strerror or str(error), "name a file that can be read") from None
-    if not head and create:
+    if not head:
+        if not create:
+            raise _refused(path, "it is empty", "compare RUN --db FILE keeps runs in it")
         return
     if not head.startswith(_MAGIC) or len(head) < _HEADER:
         raise _refused(path, "it is no SQLite database", "name another file; it was not touched")
@@ -94,59 +139,74 @@ def _check_marks(path: Path, mark: int, version: int, *, create: bool) -> None:
         )
 
 
-def store(path: Path, key: tuple[str, str], document: Mapping[str, Any]) -> Kept:
-    """Keep a run's summary under its key; say what became of it.
-
-    document: what JSON can carry, with ``rows``, ``tool``, ``judged`` and ``diagnosed``.
-    """
+def store(path: Path, run: Summary) -> Outcome:
+    """Keep a run under its log and name; say what became of it."""
     check(path, create=True)
     _create(path)
-    log, name = (part.encode("utf-8", "backslashreplace").decode() for part in key)
-    told = (document["rows"], document["tool"], document["judged"])
-    row = (log, name, *told, document["diagnosed"], json.dumps(document))
+    log, name = (part.encode("utf-8", "backslashreplace").decode() for part in run.key)
+    row = (log, name, run.rows, run.tool, run.judged, run.diagnosed, json.dumps(asdict(run)))
     with _opened(path, "rw") as database:
         database.execute("BEGIN IMMEDIATE")
         _made(path, database)
         known = database.execute(
-            "SELECT logged, tool, judged FROM runs WHERE log = ? AND name = ?", (log, name)
+            f"SELECT {_TEXT} FROM runs WHERE log = ? AND name = ?", (log, name)
         ).fetchone()
-        outcome: Kept = "stored"
-        if known is not None:
-            outcome = "replaced"
-            if known[0] > told[0]:
-                outcome = "kept"
-            elif known == told:
-                outcome = "unchanged"
+        outcome = "stored" if known is None else _outcome(_summary(known[0]), run)
         if outcome in ("stored", "replaced"):
             database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         database.execute("COMMIT")
     return outcome
 
 
-def runs(path: Path) -> list[dict[str, Any]]:
-    """Return the documents that are kept, by the time of diagnosis and by name."""
-    check(path, create=False)
+def _outcome(known: Summary | str, run: Summary) -> Outcome:
+    if isinstance(known, str):
+        return "replaced"
+    if known.rows > run.rows:
+        return "kept"
+    same = (known.rows, known.tool, known.judged) == (run.rows, run.tool, run.judged)
+    return "unchanged" if same else "replaced"
+
+
+def read(path: Path) -> tuple[list[Summary], list[dict[str, str]]]:
+    """Return the runs that are kept, by the time of diagnosis and by name, and which are damaged.
+
+    A file that is not there, or is empty, holds none.
+    """
+    check(path, create=True)
+    if not path.exists() or not path.stat().st_size:
+        return [], []
+    runs: list[Summary] = []
+    notes: list[dict[str, str]] = []
     with _opened(path, "ro") as database:
         _check_table(path, database)
-        told = database.execute(
-            "SELECT name, substr(summary, 1, ?) FROM runs ORDER BY diagnosed, name, log",
-            (LARGEST + 1,),
+        rows = database.execute(
+            f"SELECT CAST(name AS BLOB), {_TEXT} FROM runs ORDER BY diagnosed, name, log"
         )
-        return [_document(path, str(name), text) for name, text in told]
+        for name, text in rows:
+            found = _summary(text)
+            if isinstance(found, Summary):
+                runs.append(found)
+            else:
+                where = (name or b"").decode("utf-8", "backslashreplace")[:100]
+                told = f"its row in {str(path)[:200]} is damaged, {found}: left out"
+                notes.append({"where": where, "text": f"{told}; give the run again"})
+    return runs, notes
 
 
-def _document(path: Path, name: str, text: object) -> dict[str, Any]:
+def _summary(text: bytes | None) -> Summary | str:
+    """Return the run of a row, else what is wrong with it."""
+    if text is None or len(text) > LARGEST:
+        return "it is empty or too long"
     try:
-        if not isinstance(text, str) or len(text) > LARGEST:
-            raise ValueError("too long")
         document = json.loads(text)
     except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        raise _refused(
-            path, f"the run {name[:100]} in it is damaged", "restore the file, or remove it"
-        )
-    return document
+        return "it is no JSON"
+    try:
+        return restored(document)
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deep"
 
 
 def _create(path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import shlex
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from types import UnionType
@@ -15,7 +15,6 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from rlhfdoctor import __version__
 from rlhfdoctor.cost import spent
-from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.measures import batches, log_fingerprint, logged, silent_since, track
 from rlhfdoctor.model import Diagnosis, Run
 from rlhfdoctor.rules._heldout import held_out, rewarding
@@ -39,6 +38,9 @@ MEASURED = ("kl", "entropy")
 MOST_ROWS = 128
 """Rows of a curve that are kept, evenly, the first and the last among them: thrice as many as a
 page has columns [H]."""
+
+NO_LOG = "path:"
+"""Before the path that stands for the log of a run without one."""
 
 KEPT = tuple(name for name, option in SETTINGS.items() if option.kind not in ("algorithm", "text"))
 """Settings that a summary keeps: no names and no paths."""
@@ -129,6 +131,11 @@ class Summary:
         """By what a run is known again: its log and its name."""
         return self.log, self.name
 
+    @property
+    def logged(self) -> bool:
+        """Whether it has a log, by which a copy under another name is known."""
+        return not self.log.startswith(NO_LOG)
+
 
 def summary(diagnosis: Diagnosis, metrics: Sequence[str] = ()) -> Summary:
     """Keep of a diagnosed run what a comparison needs; ``metrics``: further ones than usual."""
@@ -141,7 +148,7 @@ def summary(diagnosis: Diagnosis, metrics: Sequence[str] = ()) -> Summary:
     return Summary(
         name=run.name,
         path=run.path,
-        log=log_fingerprint(run) or f"path:{os.path.abspath(run.path)}",
+        log=log_fingerprint(run) or f"{NO_LOG}{os.path.abspath(run.path)}",
         framework=run.framework,
         algorithm=run.algorithm,
         step_unit=run.step_unit,
@@ -274,35 +281,26 @@ def _judged(diagnosis: Diagnosis) -> str:
     return f"{diagnosis.profile} {told[:12]}"
 
 
-def stored(documents: Iterable[Mapping[str, Any]]) -> list[Summary]:
-    """Return the summaries that ``asdict`` made documents of; one that is none is an error."""
-    try:
-        return [_restored(document) for document in documents]
-    except ValueError as error:
-        raise DoctorError(
-            f"a run that was stored cannot be read: {error}", "store it again in a new file"
-        ) from error
-
-
-def _restored(document: Mapping[str, Any]) -> Summary:
-    told = {**document}
-    curves = told.get("curves")
-    if not isinstance(curves, list) or not all(isinstance(item, dict) for item in curves):
-        raise ValueError("no curves")
-    told["curves"] = tuple(_made(Curve, item) for item in curves)
-    made: Summary = _made(Summary, told)
+def restored(document: object) -> Summary:
+    """Return the summary that ``asdict`` made a document of; ValueError says why it is none."""
+    curves = document.get("curves") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(curves, list):
+        raise ValueError("it is no run")
+    made: Summary = _made(
+        Summary, {**document, "curves": tuple(_made(Curve, item) for item in curves)}
+    )
     return made
 
 
-def _made(kind: type[Any], told: Mapping[str, Any]) -> Any:
+def _made(kind: type[Any], told: object) -> Any:
     """Make a dataclass of a document, every field checked against its type."""
     hints = get_type_hints(kind)
-    if told.keys() != {item.name for item in fields(kind)}:
-        raise ValueError(f"not the fields of a {kind.__name__}")
+    if not isinstance(told, dict) or told.keys() != {item.name for item in fields(kind)}:
+        raise ValueError(f"not the fields of a {kind.__name__.lower()} in this release")
     whole: dict[str, Any] = {name: _tuples(value) for name, value in told.items()}
     for name, value in whole.items():
         if not _fits(value, hints[name]):
-            raise ValueError(f"{name} is no {hints[name]}")
+            raise ValueError(f"{name} is not what this release writes")
     if kind is Curve and not len(whole["steps"]) == len(whole["values"]) > 0:
         raise ValueError("a curve without a value for each step")
     return kind(**whole)

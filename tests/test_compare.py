@@ -16,7 +16,7 @@ from rlhfdoctor.reports import Page
 from rlhfdoctor.reports._cells import curve
 from rlhfdoctor.reports._compare import compare_lines, compare_markdown
 from rlhfdoctor.reports.terminal import write
-from rlhfdoctor.summaries import QUANTITIES, Summary, stored, summary
+from rlhfdoctor.summaries import QUANTITIES, Summary, restored, summary
 from tests.builders import FIXTURES, HEALTHY, RUNS, run_of, write_jsonl
 from tests.test_cli import assert_error_lines, cli, document
 
@@ -49,7 +49,7 @@ def drawings(found: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
 
 
 def lines(item: Mapping[str, Any]) -> dict[str, Values]:
-    return {line["run"]: line["values"] for line in item["lines"]}
+    return {line["id"]: line["values"] for line in item["lines"]}
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
@@ -267,9 +267,9 @@ def test_runs_of_one_name_are_told_apart_by_their_paths() -> None:
     twins = [
         replace(of("out", loss_total=[value]), path=f"seed{value:.0f}/out") for value in (1.0, 2.0)
     ]
-    assert [run["run"] for run in compare(twins)["runs"]] == ["seed1/out", "seed2/out"]
+    assert [run["run"]["id"] for run in compare(twins)["runs"]] == ["seed1/out", "seed2/out"]
     same = [replace(twin, path="-") for twin in twins]
-    assert [run["run"] for run in compare(same)["runs"]] == ["- out", "- out #2"]
+    assert [run["run"]["id"] for run in compare(same)["runs"]] == ["- out", "- out #2"]
 
 
 def test_a_run_that_is_given_twice_counts_once() -> None:
@@ -291,13 +291,58 @@ def test_of_a_run_that_was_stored_the_longer_reading_counts_and_nothing_is_said(
 # what the sick ones share
 
 
+def test_a_copy_of_a_log_under_another_name_is_no_second_run() -> None:
+    good = of("good", algorithm="PPO", settings={"learning_rate": 1e-5}, grad_norm=[1.0, 2.0, 1.0])
+    bad = of(
+        "bad",
+        verdict="collapsed",
+        algorithm="PPO",
+        settings={"learning_rate": 1e-3},
+        grad_norm=[9.0, 1.0, 9.0, 5.0],
+    )
+    one = compare([good, bad])
+    copies = [replace(run, name=f"{run.name} {k}") for run in (good, bad) for k in range(4)]
+    found = compare([good, bad, *copies])
+    assert len(found["runs"]) == 10
+    for key in ("associations", "algorithms", "claim"):
+        assert found[key] == one[key]
+    told = [note for note in notes(found) if "same log" in note]
+    assert len(told) == 8
+    assert told[0] == "good 0: same log as good: counted once"
+
+
+def test_of_copies_the_longest_counts_and_runs_without_a_log_are_none() -> None:
+    run = of("whole", loss_total=[1.0] * 30)
+    part = replace(run, name="part", rows=10)
+    found = compare([part, run])
+    assert [note for note in notes(found) if "same" in note] == [
+        "part: same log as whole: counted once"
+    ]
+    bare = [replace(run, name=name, log="path:samples") for name in ("one", "other")]
+    assert compare(bare)["associations"]["runs"] == 2
+
+
+def test_one_sick_run_with_an_odd_setting_among_many_is_no_evidence() -> None:
+    rates = [1e-5] * 12 + [1e-3]
+    runs = [("collapsed" if rate > 1e-4 else "healthy", {"learning_rate": rate}) for rate in rates]
+    (found,) = judged(*runs)["correlations"]
+    assert found["p"] == pytest.approx(1 / 13)
+    page = "\n".join(str(text) for _, text in compare_lines(compared(*runs), 0))
+    assert "0.077" in page
+    assert "< 0.001" not in page
+
+
 def judged(*settings: tuple[str, Mapping[str, float | str]], **told: Any) -> dict[str, Any]:
+    found: dict[str, Any] = compared(*settings, **told)["associations"]
+    return found
+
+
+def compared(*settings: tuple[str, Mapping[str, float | str]], **told: Any) -> dict[str, Any]:
     runs = [
         of(f"run {place}", verdict=verdict, settings=own, loss_total=[float(place)], **told)
         for place, (verdict, own) in enumerate(settings)
     ]
-    found: dict[str, Any] = compare(runs)["settings"]
-    return found
+    return {"db": None, **compare(runs)}
 
 
 def test_a_setting_that_separates_has_its_correlation_and_its_ranges() -> None:
@@ -357,7 +402,7 @@ def test_a_beta_is_compared_among_runs_of_one_algorithm() -> None:
         replace(run, log=str(place), settings={"kl_coef": run.settings["kl_coef"]})
         for place, run in enumerate([*of_dpo, *of_grpo])
     ]
-    (found,) = compare(runs)["settings"]["correlations"]
+    (found,) = compare(runs)["associations"]["correlations"]
     assert (found["setting"], found["among"], found["runs"]) == ("kl_coef", "GRPO", 3)
 
 
@@ -416,11 +461,11 @@ def test_the_claim_is_set_against_these_runs(
 @pytest.mark.parametrize("by", ["step", "kl", "epoch"])
 def test_the_published_json_keeps_its_schema(by: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "compare", FIXTURES, "--by", by)
-    assert [run["run"] for run in found["runs"]] == RUNS
-    told = {run["run"] for run in found["runs"] if run["verdict"] == "healthy"}
+    assert [run["run"]["id"] for run in found["runs"]] == RUNS
+    told = {run["run"]["id"] for run in found["runs"] if run["verdict"] == "healthy"}
     assert told == {*HEALTHY}
     assert found["curves"]
-    assert found["settings"]["correlations"][0]["setting"] == "learning_rate"
+    assert found["associations"]["correlations"][0]["setting"] == "learning_rate"
     for item in found["curves"]:
         assert all(len(line["values"]) == len(item["ends"]) for line in item["lines"])
 
@@ -463,6 +508,24 @@ def test_an_output_over_a_file_of_a_run_is_refused(
     assert log.read_bytes() == before
 
 
+@pytest.mark.parametrize("width", [40, 50, 60, 80])
+@pytest.mark.parametrize("points", [2, 40, 41, 128])
+def test_a_curve_goes_into_one_line_of_any_page(width: int, points: int) -> None:
+    runs = [
+        of(name, reward_raw_mean=[*map(float, range(400))], onset=(200, 190, 210))
+        for name in ("a name that is far too long for a page so narrow", "other")
+    ]
+    found = {"db": None, **compare([*runs, of("short", reward_raw_mean=[1.0] * 7)], points=points)}
+    page = write(compare_lines(found, width), Page(width=width)).splitlines()
+    begin = page.index("Curves") + 2
+    header, first, second, short = page[begin : begin + 4]
+    assert header.split() == ["run", "1", "400"]
+    assert first.count("|") == second.count("|") == 1
+    assert first[first.index("|") :] == second[second.index("|") :]
+    assert short.split()[0] == "short"
+    assert max(map(len, page)) <= width
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_line_is_wider_than_the_page(width: int, capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "compare", FIXTURES, "--points", "30" if width == 40 else "40")
@@ -496,7 +559,7 @@ def test_what_a_run_calls_itself_commands_nothing() -> None:
 def test_numbers_of_any_size_are_compared_and_stored(values: Values, by: By) -> None:
     run = of(reward_raw_mean=values, grad_norm=values, step_time=values, kl_ref_response=values)
     told = {"db": None, **compare([run, of("other", reward_raw_mean=[1.0])], by=by)}
-    assert stored([json.loads(json.dumps(asdict(run), allow_nan=False))]) == [run]
+    assert restored(json.loads(json.dumps(asdict(run), allow_nan=False))) == run
     json.dumps(told, allow_nan=False)
     assert write(compare_lines(told, 80), Page(width=80))
 

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,22 @@ import pytest
 
 from rlhfdoctor import ledger
 from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.summaries import Summary, restored
 from tests.builders import FIXTURES
 from tests.test_cli import assert_error_lines, cli, document
+from tests.test_compare import of
 
-KEY = ("log", "run")
+RUN = of("run", loss_total=[1.0, 2.0])
 
 
-def told(rows: int = 10, tool: str = "1", judged: str = "default", **more: Any) -> dict[str, Any]:
-    when = "2026-01-01T00:00:00+00:00"
-    return {"rows": rows, "tool": tool, "judged": judged, "diagnosed": when, **more}
+def told(rows: int = 10, tool: str = "1", judged: str = "default", **more: Any) -> Summary:
+    return replace(RUN, **{"log": "log", "rows": rows, "tool": tool, "judged": judged, **more})
+
+
+def kept(path: Path) -> list[Summary]:
+    runs, notes = ledger.read(path)
+    assert notes == []
+    return runs
 
 
 @pytest.mark.parametrize(
@@ -35,26 +43,26 @@ def told(rows: int = 10, tool: str = "1", judged: str = "default", **more: Any) 
     ],
 )
 def test_a_run_that_is_diagnosed_again(
-    again: dict[str, Any], outcome: str, rows: int, tmp_path: Path
+    again: Summary, outcome: str, rows: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "runs.db"
-    assert ledger.store(file, KEY, told()) == "stored"
-    assert ledger.store(file, KEY, again) == outcome
-    assert [item["rows"] for item in ledger.runs(file)] == [rows]
+    assert ledger.store(file, told()) == "stored"
+    assert ledger.store(file, again) == outcome
+    assert [item.rows for item in kept(file)] == [rows]
 
 
 def test_logs_and_names_are_told_apart(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
-    for key in (("a", "x"), ("a", "y"), ("b", "x")):
-        assert ledger.store(file, key, told()) == "stored"
-    assert len(ledger.runs(file)) == 3
+    for log, name in (("a", "x"), ("a", "y"), ("b", "x")):
+        assert ledger.store(file, told(log=log, name=name)) == "stored"
+    assert len(kept(file)) == 3
 
 
 def test_names_are_data(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
     for name in ("x'); DROP TABLE runs; --", "\udcff", "\x00", 'say "run"'):
-        assert ledger.store(file, ("log", name), told(name=name)) == "stored"
-    assert {item["name"] for item in ledger.runs(file)} == {
+        assert ledger.store(file, told(name=name)) == "stored"
+    assert {item.name for item in kept(file)} == {
         *("x'); DROP TABLE runs; --", "\udcff", "\x00", 'say "run"')
     }
 
@@ -62,9 +70,9 @@ def test_names_are_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [":memory:", "file:x?mode=memory", "a b#c.db", "%41.db"])
 def test_a_path_is_a_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    ledger.store(Path(name), KEY, told())
+    ledger.store(Path(name), told())
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert len(ledger.runs(Path(name))) == 1
+    assert len(kept(Path(name))) == 1
 
 
 def database(path: Path, *statements: str) -> Path:
@@ -76,7 +84,7 @@ def database(path: Path, *statements: str) -> Path:
 
 
 def ours(path: Path, *statements: str) -> Path:
-    ledger.store(path, KEY, told())
+    ledger.store(path, told())
     return database(path, *statements)
 
 
@@ -118,7 +126,7 @@ def foreign(folder: Path, kind: str) -> Path:
         ("a newer schema", f"its schema is {ledger.SCHEMA + 1}, this release knows"),
         ("a trigger in it", "tables are not"),
         ("a view for the table", "tables are not"),
-        ("a folder", "no plain file"),
+        ("a folder", "a folder"),
         ("a link to a ledger", "a link"),
         ("a link to nothing", "a link"),
         ("a link where its journal goes", "journal is a link"),
@@ -128,32 +136,85 @@ def test_a_file_that_is_not_ours_is_refused_untouched(kind: str, why: str, tmp_p
     path = foreign(tmp_path, kind)
     there = {item: item.read_bytes() for item in tmp_path.iterdir() if item.is_file()}
     with pytest.raises(DoctorError, match=why):
-        ledger.store(path, KEY, told())
+        ledger.store(path, told())
     with pytest.raises(DoctorError, match=why):
-        ledger.runs(path)
+        ledger.read(path)
     assert {item: item.read_bytes() for item in tmp_path.iterdir() if item.is_file()} == there
 
 
-def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
+def test_an_empty_file_holds_no_run_and_becomes_a_ledger(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    assert ledger.read(file) == ([], [])
+    file.touch()
+    assert ledger.read(file) == ([], [])
+    assert ledger.store(file, told()) == "stored"
+
+
+def test_an_empty_file_alone_is_said_to_be_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "runs.db"
     file.touch()
-    assert ledger.store(file, KEY, told()) == "stored"
+    code, out, err = cli(capsys, "compare", "--db", file)
+    assert (code, out) == (2, "")
+    assert "it is empty" in err
+    assert document(capsys, "compare", FIXTURES / "ppo_late", "--db", file)["db"]["runs"] == 1
 
 
-@pytest.mark.parametrize("summary", ["no JSON", "[1]", "[" * 10_000])
-def test_a_damaged_run_is_said(summary: str, tmp_path: Path) -> None:
-    file = ours(tmp_path / "runs.db", f"UPDATE runs SET summary = '{summary}'")
-    with pytest.raises(DoctorError, match="damaged"):
-        ledger.runs(file)
+def test_a_name_that_is_none_is_refused_as_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("", "."):
+        code, _, err = cli(capsys, "compare", FIXTURES / "ppo_late", "--db", name)
+        assert code == 2
+        assert "it is a folder" in err
+        assert "such as runs.db" in err
+
+
+DAMAGED = {
+    "no JSON": "'no JSON'",
+    "no mapping": "'[1]'",
+    "nested too deep": "'" + "[" * 10_000 + "'",
+    "nested deep in a field": """json_set(summary, '$.epochs', json('{}'))""".format(
+        "[" * 900 + "]" * 900
+    ),
+    "no text": "x'ff00ff'",
+    "bytes that are no text": "CAST(x'ff00ff' AS TEXT)",
+    "a number": "7",
+    "a field of another type": "json_set(summary, '$.onset', 'soon')",
+    "a field that is missing": "json_remove(summary, '$.verdict')",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_a_damaged_row_is_named_and_hides_no_other(how: str, tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    ledger.store(file, told(name="sound"))
+    ledger.store(file, told(name="broken"))
+    database(file, f"UPDATE runs SET summary = {DAMAGED[how]} WHERE name = 'broken'")
+    runs, notes = ledger.read(file)
+    assert [run.name for run in runs] == ["sound"]
+    (note,) = notes
+    assert note["where"] == "broken"
+    assert "is damaged" in note["text"]
+    assert not {"class", "NoneType", "Traceback"} & {*note["text"].split()}
+    assert ledger.store(file, told(name="broken")) == "replaced"
+    assert len(kept(file)) == 2
+
+
+def test_a_table_of_other_types_is_read_as_what_its_runs_say(tmp_path: Path) -> None:
+    file = ours(tmp_path / "runs.db", "UPDATE runs SET logged = 'many', tool = x'ff'")
+    assert ledger.store(file, told()) == "unchanged"
 
 
 def test_a_database_that_was_cut_is_said(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
     for name in map(str, range(50)):
-        ledger.store(file, (name, name), told(curve=[1.5] * 500))
+        ledger.store(file, told(name=name, epochs=((1, 1.5),) * 500))
     file.write_bytes(file.read_bytes()[:9000])
     with pytest.raises(DoctorError):
-        ledger.runs(file)
+        ledger.read(file)
 
 
 def test_one_that_another_holds_too_long_is_an_error(
@@ -161,12 +222,12 @@ def test_one_that_another_holds_too_long_is_an_error(
 ) -> None:
     monkeypatch.setattr(ledger, "WAIT", 0.05)
     file = tmp_path / "runs.db"
-    ledger.store(file, KEY, told())
+    ledger.store(file, told())
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DoctorError, match="locked"):
-            ledger.store(file, ("b", "b"), told())
-    assert ledger.store(file, ("b", "b"), told()) == "stored"
+            ledger.store(file, told(log="b", name="b"))
+    assert ledger.store(file, told(log="b", name="b")) == "stored"
 
 
 def test_writers_wait_for_each_other_and_lose_nothing(tmp_path: Path) -> None:
@@ -174,17 +235,19 @@ def test_writers_wait_for_each_other_and_lose_nothing(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
+        "from dataclasses import replace\n"
         "from rlhfdoctor import ledger\n"
+        "from tests.test_ledger import told\n"
         "for place in range(20):\n"
-        "    told = dict(rows=1, tool='', judged='', diagnosed='', curve=[0.5] * 500)\n"
-        "    ledger.store(Path(sys.argv[1]), (sys.argv[2], str(place)), told)\n"
+        "    run = told(log=sys.argv[2], name=str(place), epochs=((1, 0.5),) * 500)\n"
+        "    ledger.store(Path(sys.argv[1]), run)\n"
     )
     writers = [
         subprocess.Popen([sys.executable, "-c", script, str(file), str(writer)])
         for writer in range(4)
     ]
     assert [writer.wait() for writer in writers] == [0] * 4
-    assert len(ledger.runs(file)) == 80
+    assert len(kept(file)) == 80
     with closing(sqlite3.connect(file)) as opened:
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -203,26 +266,37 @@ def test_runs_are_kept_and_compared_with_those_of_another_day(
     )
     assert second["db"]["outcomes"] == {"stored": 1, "unchanged": 1}
     alone = document(capsys, "compare", "--db", file)
-    assert {run["run"] for run in alone["runs"]} == {"ppo_healthy", "ppo_late"}
+    assert {run["run"]["id"] for run in alone["runs"]} == {"ppo_healthy", "ppo_late"}
     assert alone["db"] == {"path": str(file), "runs": 2, "outcomes": {}}
-    by_name = {run["run"]: run for run in alone["runs"]}
+    by_name = {run["run"]["id"]: run for run in alone["runs"]}
     for run in second["runs"]:
-        same = by_name[run["run"]]
+        same = by_name[run["run"]["id"]]
         assert {**run, "diagnosed": "", "values": []} == {**same, "diagnosed": "", "values": []}
 
 
-def test_a_ledger_in_a_run_folder_is_no_log_of_it(
+@pytest.mark.parametrize("given", ["run", "."], ids=["the run's", "one around it"])
+def test_a_file_in_a_folder_that_is_read_is_refused(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "run" / "trainer_state.json"
+    log.parent.mkdir()
+    log.write_bytes((FIXTURES / "ppo_late" / "trainer_state.json").read_bytes())
+    code, out, err = cli(capsys, "compare", given, "--db", "run/keep.db")
+    assert (code, out) == (2, "")
+    assert_error_lines(err)
+    assert "only read" in err
+    assert [path.name for path in log.parent.iterdir()] == [log.name]
+    assert document(capsys, "compare", "run", "--db", "keep.db")["db"]["runs"] == 1
+
+
+def test_a_run_that_cannot_be_read_hides_none_of_those_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = tmp_path / "trainer_state.json"
-    log.write_bytes((FIXTURES / "ppo_late" / "trainer_state.json").read_bytes())
-    file = tmp_path / "runs.db"
-    assert document(capsys, "compare", tmp_path, "--db", file)["db"]["runs"] == 1
-    again = document(capsys, "compare", tmp_path, "--db", file)
-    assert again["db"]["outcomes"] == {"unchanged": 1}
-    assert [source["file"] for source in document(capsys, "inspect", tmp_path)["sources"]] == [
-        log.name
-    ]
+    file = ours(tmp_path / "runs.db")
+    found = document(capsys, "compare", tmp_path / "none", "--db", file)
+    assert [run["run"]["id"] for run in found["runs"]] == ["run"]
+    assert len(found["failed"]) == 1
 
 
 @pytest.mark.parametrize("runs", [[], [FIXTURES / "ppo_late"]], ids=["alone", "with a run"])
@@ -237,19 +311,22 @@ def test_a_file_that_is_none_is_refused_before_any_work(
     assert file.read_text(encoding="utf-8") == "mine"
 
 
-def test_a_stored_run_that_is_no_summary_is_an_error(
+def test_a_damaged_row_is_told_beside_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "runs.db"
-    ledger.store(file, KEY, told())
-    code, _, err = cli(capsys, "compare", "--db", file)
-    assert code == 2
-    assert_error_lines(err)
+    file = ours(tmp_path / "runs.db")
+    ledger.store(file, told(name="broken"))
+    database(file, "UPDATE runs SET summary = '{}' WHERE name = 'broken'")
+    found = document(capsys, "compare", "--db", file)
+    assert [run["run"]["id"] for run in found["runs"]] == ["run"]
+    code, out, _ = cli(capsys, "compare", "--db", file)
+    assert code == 0
+    assert "broken: its row in" in out
 
 
 def test_what_is_kept_is_plain_json(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
-    ledger.store(file, KEY, told(curve=[0.1, 0.2]))
+    ledger.store(file, told())
     with closing(sqlite3.connect(file)) as opened:
         (text,) = opened.execute("SELECT summary FROM runs").fetchone()
-    assert json.loads(text)["curve"] == [0.1, 0.2]
+    assert restored(json.loads(text)) == told()

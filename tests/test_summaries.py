@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from rlhfdoctor.doctor import diagnose
-from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.runs import read_runs
-from rlhfdoctor.summaries import MOST_ROWS, stored, summary
+from rlhfdoctor.summaries import MOST_ROWS, restored, summary
 from tests.builders import FIXTURES, batch
 from tests.test_compare import of
 
@@ -59,7 +58,7 @@ def test_a_learning_rate_that_only_the_log_tells_is_its_peak_and_said() -> None:
 def test_a_summary_survives_json(name: str) -> None:
     (run,) = read_runs(FIXTURES / name)
     found = summary(diagnose(run))
-    assert stored([json.loads(json.dumps(asdict(found)))]) == [found]
+    assert restored(json.loads(json.dumps(asdict(found)))) == found
 
 
 def changed(**fields: object) -> dict[str, Any]:
@@ -83,5 +82,13 @@ def changed(**fields: object) -> dict[str, Any]:
     ],
 )
 def test_what_is_no_summary_is_refused(told: dict[str, Any]) -> None:
-    with pytest.raises(DoctorError, match="cannot be read"):
-        stored([told])
+    with pytest.raises(ValueError, match=r"no run|not the fields|not what|without a value") as why:
+        restored(told)
+    assert "class" not in str(why.value)
+    assert "NoneType" not in str(why.value)
+
+
+@pytest.mark.parametrize("told", [None, [], "run", 1])
+def test_what_is_no_mapping_is_no_run(told: object) -> None:
+    with pytest.raises(ValueError, match="no run"):
+        restored(told)

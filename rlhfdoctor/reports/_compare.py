@@ -6,24 +6,20 @@ A page that is too narrow for a table gets its columns in several tables, none l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from rlhfdoctor.reports._cells import curve, fit_middle, padded
+from rlhfdoctor.reports._cells import curve, padded
 from rlhfdoctor.reports._lines import shown
 from rlhfdoctor.reports._samples import fenced
-from rlhfdoctor.reports._tables import TextTable
+from rlhfdoctor.reports._tables import LEAST_NAME, TextTable
 from rlhfdoctor.reports._words import counted, number
 from rlhfdoctor.reports.markdown import plain, table_markdown
 from rlhfdoctor.reports.terminal import STYLES, Line, table_lines
 
 Row = Mapping[str, Any]
-
-NAME = 60
-"""Cells of a run's name; a third of a page that has a width."""
 
 NAMED = 3
 """Runs that are named where a note is told of many."""
@@ -88,13 +84,13 @@ def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
     yield _headline(document), [_how(document), *_database(document)]
     if not document["runs"]:
         return
-    yield "Runs", [*_wrapped(_verdicts(document["runs"], dated=bool(document["db"])), room)]
+    yield "Runs", [*_verdicts(document["runs"], dated=bool(document["db"])).split(room)]
     yield (
         "First -> last",
         [
             "medians of the first and of the last five logged rows; samples: first and last step; "
             "a reward is on the scale of its own reward function",
-            *_wrapped(_values(document), room),
+            *_values(document).split(room),
         ],
     )
     if document["curves"]:
@@ -103,19 +99,19 @@ def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
             [
                 table
                 for item in document["curves"]
-                for table in _wrapped(_drawing(item, document["scales"]), room)
+                for table in _drawing(_coarser(item, room), document["scales"]).split(room)
             ],
         )
-    spent = _wrapped(_gradients(document["runs"]), room)
+    spent = _gradients(document["runs"]).split(room)
     told = "over the logged rows; relative variance: (1.4826 MAD / median)^2"
     yield "Gradient norm and time", [told, *spent]
     settings = _settings(document["runs"])
     if len(settings.header) > 1:
         told = "a batch is of one device or of all, as the trainer counts it"
         batches = [told] if _SETTINGS["batch_size"] in settings.header else []
-        yield "Settings", [*batches, *_wrapped(settings, room)]
-    yield "What goes with sickness", [*_associations(document["settings"], room)]
-    yield "By algorithm", [*_wrapped(_algorithms(document), room), *_claims(document)]
+        yield "Settings", [*batches, *settings.split(room)]
+    yield "What goes with sickness", [*_associations(document["associations"], room)]
+    yield "By algorithm", [*_algorithms(document).split(room), *_claims(document)]
     if document["notes"]:
         yield "Notes", [*_notes(document["notes"])]
 
@@ -160,7 +156,7 @@ _OUTCOMES = {
 def _verdicts(runs: Sequence[Row], *, dated: bool) -> TextTable:
     rows = tuple(
         (
-            run["run"],
+            run["run"]["id"],
             " ".join(part for part in (run["framework"], run["algorithm"]) if part != "unknown"),
             run["verdict"],
             _onset(run),
@@ -190,7 +186,7 @@ def _values(document: Row) -> TextTable:
         ]
         if sampled:
             cells.append(_change(*run["perplexity"]) if run["perplexity"] else "")
-        rows.append((run["run"], *cells))
+        rows.append((run["run"]["id"], *cells))
     header = ["run", *(_titled(scales[place]) for place in shown_scales)]
     header += ["perplexity of samples"] if sampled else []
     return TextTable("", (*header,), tuple(rows))
@@ -199,7 +195,7 @@ def _values(document: Row) -> TextTable:
 def _gradients(runs: Sequence[Row]) -> TextTable:
     rows = tuple(
         (
-            run["run"],
+            run["run"]["id"],
             *(number(run["gradient"][key]) for key in _GRADIENT),
             number(run["hours"], 3),
             number(run["gpu_hours"], 3),
@@ -219,16 +215,39 @@ _GRADIENT = {
 def _settings(runs: Sequence[Row]) -> TextTable:
     known = [name for name in _SETTINGS if any(name in run["settings"] for run in runs)]
     rows = tuple(
-        (run["run"], *(_value(run["settings"].get(name)) for name in known)) for run in runs
+        (run["run"]["id"], *(_value(run["settings"].get(name)) for name in known)) for run in runs
     )
     return TextTable("", ("run", *(_SETTINGS[name] for name in known)), rows)
+
+
+def _coarser(item: Row, room: int) -> Row:
+    """Return a drawing with as many columns taken together as ``room`` needs; 0: as it is."""
+    most = max(room - LEAST_NAME - 2, 1)
+    step = -(-len(item["ends"]) // most) if room else 1
+    if step == 1:
+        return item
+    lines = []
+    for line in item["lines"]:
+        groups = [
+            line["values"][place : place + step] for place in range(0, len(item["ends"]), step)
+        ]
+        known = ([value for value in group if value is not None] for group in groups)
+        onset = line["onset_column"]
+        lines.append(
+            {
+                **line,
+                "values": [values[-1] if values else None for values in known],
+                "onset_column": None if onset is None else onset // step,
+            }
+        )
+    return {**item, "ends": [*item["ends"][step - 1 : -1 : step], item["ends"][-1]], "lines": lines}
 
 
 def _drawing(item: Row, scales: Sequence[Row]) -> TextTable:
     axis = f"{number(item['first'])} "
     last = number(item["ends"][-1])
     across = padded(axis, len(item["ends"]) - cell_len(last)) + last
-    rows = tuple((line["run"], _curved(line, item)) for line in item["lines"])
+    rows = tuple((line["id"], _curved(line, item)) for line in item["lines"])
     against = f" against {item['axis']}" if item["against"] else f" over {item['axis']}s"
     estimate = item["against"] and _estimated(item["against"])
     title = f"{_titled(scales[item['scale']])}, {number(item['low'])} to {number(item['high'])},"
@@ -272,7 +291,7 @@ def _associations(found: Row, room: int) -> Iterator[Part]:
             )
             for item in tried
         )
-        yield from _wrapped(TextTable("", header, rows), room)
+        yield from TextTable("", header, rows).split(room)
     else:
         yield "no numeric setting is known in three judged runs and differs between them"
     for item in found["shares"]:
@@ -286,7 +305,7 @@ def _algorithms(document: Row) -> TextTable:
         (
             item["algorithm"],
             str(item["runs"]),
-            *(_middle(item[f"gradient_{key}"]) for key in _GRADIENT),
+            *(_middle(item["gradient"][key]) for key in _GRADIENT),
             _middle(item["perplexity"]),
         )
         for item in document["algorithms"]
@@ -322,35 +341,6 @@ def _notes(notes: Sequence[Row]) -> Iterator[str]:
     for text, names in where.items():
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
         yield f"{', '.join(names[:NAMED])}{more}: {text}"
-
-
-def _wrapped(table: TextTable, room: int) -> Iterator[TextTable]:
-    """Yield a table as several, each with the first column, that go into ``room``; 0: one.
-
-    Columns without any cell are left out, names are cut.
-    """
-    most = min(room // 3, NAME) if room else NAME
-    named = tuple((fit_middle(first, most), *cells) for first, *cells in table.rows)
-    table = replace(table, rows=named)
-    first, *widths = table.widths()
-    groups: list[list[int]] = [[]]
-    used = first
-    for place, width in enumerate(widths, start=1):
-        if not any(row[place] for row in table.rows):
-            continue
-        if room and groups[-1] and used + 2 + width > room:
-            groups.append([])
-            used = first
-        groups[-1].append(place)
-        used += 2 + width
-    for group in groups:
-        kept = (0, *group)
-        yield TextTable(
-            table.title,
-            tuple(table.header[place] for place in kept),
-            tuple(tuple(row[place] for place in kept) for row in table.rows),
-            left=table.left,
-        )
 
 
 def _titled(scale: Row) -> str:

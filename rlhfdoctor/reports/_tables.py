@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from rlhfdoctor.reports._cells import fit, padded
+from rlhfdoctor.reports._cells import fit, fit_middle, padded
 from rlhfdoctor.reports._lines import shown
 
 Row = Mapping[str, Any]
@@ -16,6 +16,12 @@ Row = Mapping[str, Any]
 
 LEAST_TEXT = 20
 """Cells that a column of sample text must have for a table to keep all its other columns."""
+
+NAME = 60
+"""Cells of a name in the first column of a table that is split; a third of a page with a width."""
+
+LEAST_NAME = 8
+"""Cells of such a name that are left on any page."""
 
 MOST_TEXT = 160
 """Cells after which sample text is cut where the page has no width."""
@@ -57,6 +63,34 @@ class TextTable:
             rows=tuple(_without(row, place) for row in self.rows),
             spare=self.spare[1:],
         ).within(width)
+
+    def split(self, width: int) -> Iterator[TextTable]:
+        """Yield the table as several that fit, each with the first column; 0: as one.
+
+        Columns without any cell are left out. The names of the first column are cut, to a third of
+        the page or to what the widest other column leaves.
+        """
+        most = min(width // 3, NAME) if width else NAME
+        if width:
+            most = max(min(most, width - 2 - max(self.widths()[1:], default=0)), LEAST_NAME)
+        rows = tuple((fit_middle(first, most), *cells) for first, *cells in self.rows)
+        first, *widths = replace(self, rows=rows).widths()
+        groups: list[list[int]] = [[0]]
+        used = first
+        for place, room in enumerate(widths, start=1):
+            if not any(row[place] for row in rows):
+                continue
+            if width and len(groups[-1]) > 1 and used + 2 + room > width:
+                groups.append([0])
+                used = first
+            groups[-1].append(place)
+            used += 2 + room
+        for group in groups:
+            yield replace(
+                self,
+                header=tuple(self.header[place] for place in group),
+                rows=tuple(tuple(row[place] for place in group) for row in rows),
+            )
 
     def lines(self, width: int) -> list[str]:
         """Return header and rows with their columns aligned, safe to show; 0: no limit."""
