@@ -322,6 +322,10 @@ def test_a_damaged_row_is_told_beside_the_others(
     code, out, _ = cli(capsys, "compare", "--db", file)
     assert code == 0
     assert "broken: its row in" in out
+    database(file, "UPDATE runs SET summary = '{}'")
+    _, out, _ = cli(capsys, "compare", "--db", file)
+    assert out.startswith("0 runs to compare")
+    assert "broken, run: its row in" in out
 
 
 def test_what_is_kept_is_plain_json(tmp_path: Path) -> None:

@@ -82,8 +82,13 @@ def compare_markdown(document: Row) -> str:
 
 def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
     yield _headline(document), [_how(document), *_database(document)]
-    if not document["runs"]:
-        return
+    if document["runs"]:
+        yield from _beside(document, room)
+    if document["notes"]:
+        yield "Notes", [*_notes(document["notes"])]
+
+
+def _beside(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
     yield "Runs", [*_verdicts(document["runs"], dated=bool(document["db"])).split(room)]
     yield (
         "First -> last",
@@ -112,8 +117,6 @@ def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:
         yield "Settings", [*batches, *settings.split(room)]
     yield "What goes with sickness", [*_associations(document["associations"], room)]
     yield "By algorithm", [*_algorithms(document).split(room), *_claims(document)]
-    if document["notes"]:
-        yield "Notes", [*_notes(document["notes"])]
 
 
 def _headline(document: Row) -> str:
