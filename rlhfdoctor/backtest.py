@@ -26,7 +26,7 @@ import polars as pl
 
 from rlhfdoctor import replay
 from rlhfdoctor.cost import Clock, clock_of
-from rlhfdoctor.measures import batches, blocks, finite_rows, prefers
+from rlhfdoctor.measures import batches, blocks, finite_rows, last_drawn, prefers
 from rlhfdoctor.model import Finding, Run
 from rlhfdoctor.replay import CEILING, CONTROLLERS, START_ROWS, TARGET, Constants, Seen
 from rlhfdoctor.responses import MEASURES, measure
@@ -627,9 +627,9 @@ def plan(run: Run, found: Sequence[Alarm], constants: Constants) -> Mapping[str,
     """Return the emergency plan as it would have been issued at the first alarm that counts.
 
     The learning rate is that of the alarm's row, else the configuration's. The samples are the last
-    ones drawn by then, by step and place in their file. The checkpoint is the last complete one by
-    then, of those that are still there; an alarm rings late, so that it may be a sick one already:
-    ``rollback`` vets it. None where nothing rang.
+    ones drawn by then. The checkpoint is the last complete one by then, of those that are still
+    there; an alarm rings late, so that it may be a sick one already: ``rollback`` vets it. None
+    where nothing rang.
     """
     rung = [alarm for alarm in found if alarm.counts and alarm.fired_step is not None]
     first = min(rung, key=lambda alarm: alarm.fired_step or 0, default=None)
@@ -638,13 +638,7 @@ def plan(run: Run, found: Sequence[Alarm], constants: Constants) -> Mapping[str,
     step = first.fired_step
     drawn = step - run.log_offset
     rate, origin = _rate(run, step)
-    kept = (
-        run.samples.select("step", "source", "line")
-        .filter(pl.col("step") <= drawn)
-        .sort("step", "source", "line")
-        .tail(constants.keep)
-        .collect()
-    )
+    kept = last_drawn(run, constants.keep, step)
     places = sorted(kept.select("source", "line").iter_rows())
     saved = [item for item in run.policies if item.complete and item.step <= drawn]
     return {

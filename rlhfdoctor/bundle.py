@@ -14,6 +14,7 @@ import platform
 import re
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,18 +23,17 @@ from typing import Any
 import polars as pl
 
 from rlhfdoctor import __version__
+from rlhfdoctor.claims import BUNDLE, KIND
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.masking import MASK, masked
+from rlhfdoctor.measures import last_drawn
 from rlhfdoctor.model import Diagnosis, Onset, Run
 from rlhfdoctor.reports import Page
 from rlhfdoctor.reports import json as published
-from rlhfdoctor.reports._bundle import manifest
+from rlhfdoctor.reports._bundle import contents
 from rlhfdoctor.reports._lines import five_lines, shown
-from rlhfdoctor.reports.markdown import markdown, rollback_markdown
+from rlhfdoctor.reports.markdown import markdown, plain, rollback_markdown
 from rlhfdoctor.rollback import ladder
-
-KEEP = 50
-"""Samples kept: the practitioners' emergency advice, "the last 50 samples"."""
 
 LONGEST_NAME = 80
 """Characters of a run's name that its folder has."""
@@ -74,14 +74,15 @@ def check(folder: Path, inputs: Iterable[Path], runs: Iterable[Run]) -> None:
         raise DoctorError(f"cannot write {shown(str(folder))}: {told}", hint) from error
 
 
-def write(folder: Path, diagnoses: Sequence[Diagnosis], exit_code: int, keep: int = KEEP) -> None:
+def write(folder: Path, diagnoses: Sequence[Diagnosis], exit_code: int, keep: int) -> None:
     """Write a new folder of evidence: of one run its files, of several a folder for each.
 
+    keep: samples that are kept. A manifest.json marks each folder, so that it is read as no run.
     It appears whole or not at all: everything is written beside it, then it is renamed. Raises
     DoctorError where it cannot be written.
     """
     if len(diagnoses) == 1:
-        parts = _parts(diagnoses[0], exit_code, keep)
+        parts = _parts(diagnoses[0], _masked(diagnoses[0]), exit_code, keep)
     else:
         parts = _folders(diagnoses, exit_code, keep)
     place = _place(folder)
@@ -108,18 +109,17 @@ def last_samples(run: Run, onset: Onset | None, keep: int) -> tuple[pl.DataFrame
     A sample of step s is that of log row s + ``log_offset``; it precedes the onset where that row
     lies below the low end of the onset's interval. Samples without a step are nowhere.
     """
-    places = run.samples.select("step", "line").with_row_index("place").collect()
-    count = places.height
+    count = run.sample_count
     if not count:
-        return _taken(run, places), "The run has no samples."
-    told = places.drop_nulls("step")
-    if onset is None or not told.height:
-        last = (told if told.height else places).sort("step", "place").tail(keep)
+        return _taken(run, last_drawn(run, 0)), "The run has no samples."
+    dated = run.samples.select(pl.col("step").count()).collect().item()
+    if onset is None or not dated:
+        last = last_drawn(run, keep)
         why = "No onset was found" if onset is None else "The samples tell no steps"
         which = f"{why}: these are the last {last.height} of {count} samples."
         return _taken(run, last), which
-    before = told.filter(pl.col("step") + run.log_offset < onset.low)
-    last = before.sort("step", "place").tail(keep)
+    before = last_drawn(run, count, onset.low - 1)
+    last = before.tail(keep)
     when = f"the onset at step {onset.step} (between {onset.low} and {onset.high})"
     if not last.height:
         return _taken(run, last), f"None of the {count} samples was drawn before {when}."
@@ -163,19 +163,24 @@ def _folders(diagnoses: Sequence[Diagnosis], exit_code: int, keep: int) -> list[
     entries: list[dict[str, object]] = []
     names: set[str] = set()
     for diagnosis in diagnoses:
-        name = _folder_name(masked(diagnosis.run.name), names)
-        own = _parts(diagnosis, exit_code, keep)
+        told = _masked(diagnosis)
+        name = _folder_name(told.run.name, names)
+        own = _parts(diagnosis, told, exit_code, keep)
         parts += [replace(part, name=f"{name}/{part.name}") for part in own]
         entries.append(
             {
                 "name": f"{name}/",
-                "what": five_lines(masked(diagnosis))[0],
+                "what": five_lines(told)[0],
                 "bytes": sum(len(part.content) for part in own),
                 "masked": sum(part.masked for part in own),
             }
         )
-    page = manifest([f"{len(diagnoses)} runs"], entries, [], _versions())
-    return [*parts, _part("README.md", "this list", page)]
+    verdicts = Counter(diagnosis.verdict for diagnosis in diagnoses)
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    mark = _mark()
+    title = f"Evidence of {len(diagnoses)} runs: {counted}"
+    page = contents([title], [*entries, *_entries([mark])], [], _versions())
+    return [*parts, mark, _part("README.md", "this list", page)]
 
 
 def _folder_name(name: str, taken: set[str]) -> str:
@@ -190,41 +195,44 @@ def _folder_name(name: str, taken: set[str]) -> str:
     return found
 
 
-def _parts(diagnosis: Diagnosis, exit_code: int, keep: int) -> list[Part]:
-    """Return the files of one run, the list of them last."""
-    told = _masked(diagnosis)
+def _parts(diagnosis: Diagnosis, told: Diagnosis, exit_code: int, keep: int) -> list[Part]:
+    """Return the files of one run, the list of them last; told: the diagnosis without secrets."""
     run, plan = told.run, told.rollback
     rungs = masked(ladder(diagnosis.run, diagnosis.rollback))
-    taken, which = last_samples(run, told.onset, keep)
+    taken, which = last_samples(run, diagnosis.onset, keep)
     plan_told = published.envelope(exit_code, published.rollback_document(told, rungs))
-    named = run.metrics.rename(_column_names(run.metrics.columns))
     parts = [
         _json("diagnosis.json", "the diagnosis", published.published(told, exit_code)),
         _part("diagnosis.md", "the diagnosis, to read", markdown.render([told], Page(exit_code))),
         _json("rollback.json", "the plan, how to go on, and the ladder", plan_told),
         _part("rollback.md", "the plan, to read", rollback_markdown(plan, rungs)),
         _part("samples.jsonl", f"{taken.height} samples", _lines(taken)),
-        _frame("metrics.parquet", named, named.write_parquet),
-        _frame("metrics.csv", named, named.write_csv),
+        _frame("metrics.parquet", run.metrics, run.metrics.write_parquet),
+        _frame("metrics.csv", run.metrics, run.metrics.write_csv),
         _json("columns.json", "units and sources of the metrics", {"columns": _columns(run)}),
         _json("config.json", "settings, and where they stand", {"settings": _settings(run)}),
-    ]
-    entries: list[dict[str, object]] = [
-        {"name": part.name, "what": part.what, "bytes": len(part.content), "masked": part.masked}
-        for part in parts
+        _mark(),
     ]
     remarks = [which, *_missing(told)]
-    page = manifest(five_lines(told), entries, remarks, _versions())
+    page = contents(five_lines(told), _entries(parts), remarks, _versions())
     return [*parts, _part("README.md", "this list", page)]
 
 
 def _masked(diagnosis: Diagnosis) -> Diagnosis:
-    """Return a diagnosis without secrets, also in the frames that reports print."""
-    told = masked(diagnosis)
-    run = told.run
-    return replace(
-        told, run=replace(run, scores=_masked_frame(run.scores), scans=_masked_frame(run.scans))
+    """Return a diagnosis without secrets, also in the frames that reports print.
+
+    Samples stay as they are: those that are kept are masked as they are written.
+    """
+    told, run = masked(diagnosis), diagnosis.run
+    names = _column_names(dict.fromkeys((*run.metrics.columns, *run.columns)))
+    kept = replace(
+        told.run,
+        metrics=run.metrics.rename({name: names[name] for name in run.metrics.columns}),
+        columns={names[name]: masked(column) for name, column in run.columns.items()},
+        scores=_masked_frame(run.scores),
+        scans=_masked_frame(run.scans),
     )
+    return replace(told, run=kept)
 
 
 def _masked_frame(frame: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -236,12 +244,17 @@ def _masked_frame(frame: pl.DataFrame | None) -> pl.DataFrame | None:
     )
 
 
-def _column_names(names: Sequence[str]) -> dict[str, str]:
+def _column_names(names: Iterable[str]) -> dict[str, str]:
     """Return the names of columns without secrets, no two alike."""
     told: dict[str, str] = {}
+    taken: set[str] = set()
     for name in names:
-        clean = masked(name)
-        told[name] = clean if clean not in told.values() else f"{clean} {len(told)}"
+        own = clean = masked(name)
+        number = len(told)
+        while own in taken:
+            own, number = f"{clean} {number}", number + 1
+        taken.add(own)
+        told[name] = own
     return told
 
 
@@ -257,11 +270,10 @@ def _lines(samples: pl.DataFrame) -> str:
 
 
 def _columns(run: Run) -> list[dict[str, Any]]:
-    names = _column_names(run.metrics.columns)
     return [
-        {"column": names.get(name, name), **masked(asdict(column))}
+        {"column": name, **asdict(column)}
         for name, column in run.columns.items()
-        if name in names
+        if name in run.metrics.columns
     ]
 
 
@@ -292,12 +304,25 @@ def _versions() -> Mapping[str, str]:
     }
 
 
+def _entries(parts: Iterable[Part]) -> list[dict[str, object]]:
+    return [
+        {"name": part.name, "what": part.what, "bytes": len(part.content), "masked": part.masked}
+        for part in parts
+    ]
+
+
+def _mark() -> Part:
+    """Return the file by which a bundle is known, so that it is never read as a run."""
+    return _json(BUNDLE, "the mark of a bundle", {**KIND, "version": __version__})
+
+
 def _part(name: str, what: str, text: str) -> Part:
-    return Part(name, what, text.encode(), text.count(MASK))
+    """Return a text as a file; in markdown the mask itself is escaped."""
+    return Part(name, what, text.encode(), text.count(MASK) + text.count(plain(MASK)))
 
 
 def _json(name: str, what: str, document: Mapping[str, object]) -> Part:
-    return _part(name, what, published.dumps(masked(document)))
+    return _part(name, what, published.dumps(document))
 
 
 def _frame(name: str, frame: pl.DataFrame, save: Any) -> Part:

@@ -6,6 +6,7 @@ files that cannot be opened are told of and left alone.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlhfdoctor import registry
+from rlhfdoctor.errors import UnreadableRun
 from rlhfdoctor.model import Note, Sample
 from rlhfdoctor.readers import HEAD_BYTES, Reader
 from rlhfdoctor.readers._open import bare, opened
@@ -54,6 +56,24 @@ _TRACKED = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(\w+)")
 """What wandb calls the folder of one run: offline-run-20251130_072010-a1b2c3d4."""
 
 
+BUNDLE, KIND = "manifest.json", {"rlhfdoctor": "bundle"}
+"""The file by which an evidence bundle is known, and what its object holds."""
+
+BUNDLED = frozenset(
+    {
+        *("diagnosis.json", "diagnosis.md", "rollback.json", "rollback.md", "samples.jsonl"),
+        *("metrics.parquet", "metrics.csv", "columns.json", "config.json", "README.md", BUNDLE),
+    }
+)
+"""The files of an evidence bundle: copies of what a run told, none of them its log. Whatever else
+lies in a folder that calls itself a bundle is read, so that the mark can hide no trainer's log."""
+
+IS_BUNDLE = "is an evidence bundle, no run; its copies of a run's records were not read"
+
+LARGEST_MARK = 2**16
+"""Bytes of a manifest that are read [H]; a bundle's has some 100."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A path and its reader, or the reason why a file that is named like a log has none."""
@@ -69,10 +89,32 @@ def found(root: Path, notes: list[Note]) -> list[Claim]:
     return list(_walk(root, notes))
 
 
+def bundled(folder: Path) -> bool:
+    """Say whether a folder calls itself an evidence bundle."""
+    path = folder / BUNDLE
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return False
+        with path.open("rb") as file:
+            told = json.loads(file.read(LARGEST_MARK))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and KIND.items() <= told.items()
+
+
+def check_bundle(folder: Path) -> None:
+    """Say of an evidence bundle, in which no run was found, what it is. Raises UnreadableRun."""
+    if bundled(folder):
+        raise UnreadableRun(
+            f"{folder} is an evidence bundle, no run",
+            "read its README.md, name the run that it is of, or the one file that you want",
+        )
+
+
 def sample_files(root: Path, notes: list[Note]) -> list[Path]:
     """Return the files under a folder that hold samples, numbered ones in the order of numbers.
 
-    notes: what was not looked at.
+    notes: what was not looked at. Raises UnreadableRun for an evidence bundle.
     """
     held = []
     for item in found(root, notes):
@@ -81,6 +123,8 @@ def sample_files(root: Path, notes: list[Note]) -> list[Path]:
             notes.append(Note(where, item.reason, unread=True))
         elif item.reader.name == "samples" or (item.reader.role == "table" and _sampled(item)):
             held.append(item.path)
+    if not held:
+        check_bundle(root)
     return in_order(held)
 
 
@@ -176,12 +220,18 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
         notes.append(Note(where, f"cannot be listed ({error.strerror}); not read", unread=True))
 
     inside = os.path.realpath(root)
+    bundles: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=False, onerror=unlistable):
         folders[:] = sorted(name for name in folders if name[0] != "." or name in CONTAINERS)
         here = Path(folder)
         inside_root = here.relative_to(root).parts
         places = (root.joinpath(*inside_root[: n + 1]) for n in range(len(inside_root)))
         saved = any(_is_checkpoint(place) for place in places)
+        if BUNDLE in files and bundled(here):
+            bundles.add(here)
+            if here.parent not in bundles:
+                notes.append(Note(shown(here.relative_to(root)), IS_BUNDLE, unread=True))
+            files = [name for name in files if name not in BUNDLED]
         for name in (*folders, *sorted(files)):
             path = here / name
             if (name in folders and saved) or _OF_TRACKERS.fullmatch(name):

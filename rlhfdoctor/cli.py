@@ -25,7 +25,7 @@ import typer
 
 from rlhfdoctor import __version__
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.replay import Constants
+from rlhfdoctor.replay import KEEP, Constants
 
 if TYPE_CHECKING:
     from rlhfdoctor.backtest import Judge
@@ -196,7 +196,7 @@ def diagnose(
     ] = None,
     keep: Annotated[
         int, typer.Option("--keep", min=0, max=10**6, help="Samples in the bundle.")
-    ] = 50,
+    ] = KEEP,
     notify_url: NotifyUrl = None,
     form: Format = "terminal",
     output: Outputs = None,

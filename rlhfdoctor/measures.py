@@ -655,6 +655,23 @@ def drifted(run: Run, standard_errors: float) -> str | None:
     return None
 
 
+def last_drawn(run: Run, keep: int, row: int | None = None) -> pl.DataFrame:
+    """Return where the last samples stand: ``place`` in the frame, ``step``, ``source``, ``line``.
+
+    In the order of steps, files and lines. row: the log's row up to which they were drawn; a sample
+    of step s is that of row s + ``log_offset``. Samples without a step are last of none, unless no
+    row is given and no sample has one.
+    """
+    where = ["step", "source", "line", "place"]
+    places = run.samples.with_row_index("place").select(where).collect()
+    told = places.drop_nulls("step")
+    if row is not None:
+        told = told.filter(pl.col("step") + run.log_offset <= row)
+    elif not told.height:
+        told = places
+    return told.sort(where).tail(keep)
+
+
 def _mean_nll(parts: list[tuple[float | None, int]]) -> float | None:
     known = [(nll, count) for nll, count in parts if nll is not None]
     tokens = sum(count for _, count in known)

@@ -62,7 +62,7 @@ def message(diagnoses: Sequence[Diagnosis], failed: Sequence[str] = ()) -> str:
 
     failed: a line for each run that could not be judged. What is longer than ``LONGEST`` is cut.
     """
-    runs = ["\n".join(masked(five_lines(masked(diagnosis)))) for diagnosis in diagnoses]
+    runs = ["\n".join(masked(five_lines(diagnosis))) for diagnosis in diagnoses]
     text = "\n\n".join([*runs, *(shown(masked(line)) for line in failed)])
     parts, room = [], LONGEST - len("```\n...\n```")
     for char in text:

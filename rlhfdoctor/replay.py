@@ -23,6 +23,9 @@ BETA_RANGE = (1e-30, 1e30)
 LAGS = 200
 """Rows up to which a period is looked for: longer ones no run shows three times. [H]"""
 
+KEEP = 50
+"""Samples kept: the practitioners' emergency advice, "the last 50 samples"."""
+
 REGULAR = 0.3
 """Autocorrelation from which a series is called periodic, if it is also ``CLEAR``. [H]"""
 
@@ -78,7 +81,7 @@ class Constants:
         None, 1, 10**9, "Ziegler: n, responses of a row. [default: batch size of the run, else 1]"
     )
     clip: float = _constant(5.0, 1e-6, 1e9, "Normaliser: rewards are clipped to this on each side.")
-    keep: int = _constant(50, 1, 10**6, "Plan: samples that are kept.")
+    keep: int = _constant(KEEP, 1, 10**6, "Plan: samples that are kept.")
     lr_share: float = _constant(0.1, 1e-9, 1, "Plan: the learning rate times this.")
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from rlhfdoctor import merge, registry
-from rlhfdoctor.claims import Claim, claim, found, homes, shown
+from rlhfdoctor.claims import Claim, check_bundle, claim, found, homes, shown
 from rlhfdoctor.dialects import Dialect, Key
 from rlhfdoctor.errors import DoctorError, UnreadableRun, did_you_mean
 from rlhfdoctor.kinship import evaluations, families, lent_steps, nearest, ranks
@@ -157,6 +157,7 @@ def read_runs(
     if not held and extra:
         groups, held = {root: [file for files in groups.values() for file in files]}, {root}
     if not held:
+        check_bundle(root)
         told = [note for files in groups.values() for file in files for note in file.notes]
         why = "; ".join(f"{note.where}: {note.text}" for note in (*told, *notes)[:3])
         raise UnreadableRun(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,16 +15,19 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rlhfdoctor.bundle import last_samples
+from rlhfdoctor.claims import BUNDLED, IS_BUNDLE, bundled
 from rlhfdoctor.cli import run_cli
 from rlhfdoctor.masking import MASK
 from rlhfdoctor.model import Onset
 from rlhfdoctor.reports.markdown import plain
+from rlhfdoctor.runs import read_runs
 from tests.builders import FIXTURES, run_of, write_jsonl, write_state
 
 SCHEMA = json.loads(files("rlhfdoctor.reports").joinpath("schema.json").read_text(encoding="utf-8"))
 FILES = {
     *("README.md", "diagnosis.json", "diagnosis.md", "rollback.json", "rollback.md"),
     *("samples.jsonl", "metrics.parquet", "metrics.csv", "columns.json", "config.json"),
+    "manifest.json",
 }
 SECRET = "hf_" + "a1" * 20
 
@@ -46,7 +50,7 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_bundle_holds_what_its_list_says_and_no_more(late: Path) -> None:
-    assert {path.name for path in late.iterdir()} == FILES
+    assert {path.name for path in late.iterdir()} == FILES == BUNDLED
     page = (late / "README.md").read_text(encoding="utf-8")
     for name in FILES - {"README.md"}:
         assert f"| {name} |" in page
@@ -158,14 +162,70 @@ def test_samples_of_one_step_stay_in_the_order_of_their_file() -> None:
     assert taken["response"].to_list() == ["r1", "r2"]
 
 
-def test_each_of_several_runs_has_a_folder(tmp_path: Path) -> None:
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Return what is said of a command that cannot do its work."""
+    capsys.readouterr()
+    assert run_cli([str(item) for item in arguments]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["diagnose", "gate", "inspect", "rollback", "samples"])
+def test_a_bundle_named_as_a_run_is_told_for_what_it_is(
+    late: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert f"{late} is an evidence bundle, no run" in refused(capsys, command, late)
+
+
+@pytest.mark.parametrize("where", ["evidence", "run/evidence"], ids=["beside it", "inside it"])
+def test_a_bundle_is_not_read_as_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    """Its metrics have lost their units, so that the copy of a collapse would pass as healthy."""
+    run = tmp_path / "run"
+    shutil.copytree(FIXTURES / "grpo_late", run, ignore=shutil.ignore_patterns("expected.json"))
+    [alone] = read_runs(tmp_path)
+    written(tmp_path / where, run=run / "trainer_state.json")
+    capsys.readouterr()
+    [found] = read_runs(tmp_path)
+    assert (found.sources, found.config) == (alone.sources, alone.config)
+    assert [item.text for item in found.notes if item.where == where] == [IS_BUNDLE]
+    assert run_cli(["gate", str(tmp_path)]) == 1
+    assert "PASS" not in capsys.readouterr().out
+
+
+def test_a_run_s_own_log_cannot_be_hidden_by_the_mark(tmp_path: Path) -> None:
+    run = write_state(tmp_path / "run", [{"step": 1, "loss": 0.5}]).parent
+    (run / "manifest.json").write_text('{"rlhfdoctor": "bundle"}')
+    [found] = read_runs(run)
+    assert found.logged_steps == 1
+    assert [(item.where, item.unread) for item in found.notes if item.text == IS_BUNDLE] == [
+        (".", True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["", "[]", "{}", '{"rlhfdoctor": "x"}', "[" * 10**5, '{"rlhfdoctor": "bundle"' + " " * 10**5],
+    ids=["empty", "a list", "an object", "another kind", "deep", "large"],
+)
+def test_a_manifest_of_something_else_is_no_mark(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "manifest.json").write_text(mark)
+    assert not bundled(tmp_path)
+
+
+def test_each_of_several_runs_has_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [{"step": step, "loss": 0.5} for step in range(1, 4)]
     for name in ("a", "A", "c d&e"):
         write_state(tmp_path / "sweep" / name, rows)
     made = written(tmp_path / "bundle", run=tmp_path / "sweep")
     page = (made / "README.md").read_text(encoding="utf-8")
-    assert page.startswith("# 3 runs\n")
-    assert {path.name for path in made.iterdir()} == {"A", "a-2", "c_d_e", "README.md"}
+    assert page.startswith("# Evidence of 3 runs: 3 inconclusive\n")
+    own = {"README.md", "manifest.json"}
+    assert {path.name for path in made.iterdir()} == {"A", "a-2", "c_d_e"} | own
+    said = refused(capsys, "inspect", made)
+    assert f"error: {made} is an evidence bundle, no run\n" in said
     for name in ("A", "a-2", "c_d_e"):
         assert {path.name for path in (made / name).iterdir()} == FILES
         assert f"| {plain(name)}/ |" in page
@@ -198,6 +258,10 @@ def test_secrets_are_masked_in_every_file(tmp_path: Path) -> None:
     masked = (made / "samples.jsonl").read_text(encoding="utf-8").count(MASK)
     assert masked == 6
     assert f"| {(made / 'samples.jsonl').stat().st_size} | {masked} |" in page
+    diagnosis = (made / "diagnosis.md").read_text(encoding="utf-8")
+    masked = diagnosis.count(MASK) + diagnosis.count(plain(MASK))
+    assert masked >= 1
+    assert f"| {len(diagnosis.encode())} | {masked} |" in page
 
 
 def test_the_run_is_left_as_it_was(tmp_path: Path) -> None:

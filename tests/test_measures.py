@@ -11,6 +11,7 @@ from rlhfdoctor.measures import (
     common,
     finite_rows,
     ladders,
+    last_drawn,
     locate,
     logged,
     metric_evidence,
@@ -382,3 +383,24 @@ def test_what_was_said_of_a_run_does_not_keep_it_alive() -> None:
     del first
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "row", "kept"),
+    [
+        pytest.param([3, 1, 2, None], None, ["2.jsonl", "0.jsonl"], id="by step, dated ones alone"),
+        pytest.param([3, 1, 2, None], 3, ["1.jsonl", "2.jsonl"], id="drawn by a row of the log"),
+        pytest.param([2, 2, 2, 2], None, ["2.jsonl", "3.jsonl"], id="of one step by file and line"),
+        pytest.param([None] * 4, None, ["2.jsonl", "3.jsonl"], id="the last where none is dated"),
+        pytest.param([None] * 4, 9, [], id="none by a row where none is dated"),
+        pytest.param([], None, [], id="no samples"),
+    ],
+)
+def test_the_last_samples_drawn(given: list[int | None], row: int | None, kept: list[str]) -> None:
+    samples = [{"step": step, "source": f"{place}.jsonl"} for place, step in enumerate(given)]
+    samples = sorted(samples, key=lambda item: -int(str(item["source"])[0]))
+    run = run_of(samples=samples, log_offset=1)
+    found = last_drawn(run, 2, row)
+    assert found["source"].to_list() == kept
+    sources = run.samples.collect()["source"].to_list()
+    assert [sources[place] for place in found["place"]] == kept

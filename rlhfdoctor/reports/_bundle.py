@@ -8,7 +8,7 @@ from rlhfdoctor.reports._tables import TextTable
 from rlhfdoctor.reports.markdown import plain, table_markdown
 
 
-def manifest(
+def contents(
     headlines: Sequence[str],
     entries: Sequence[Mapping[str, object]],
     remarks: Sequence[str],
@@ -20,13 +20,16 @@ def manifest(
     ``what`` it is, its ``bytes`` and how many secrets were ``masked`` in it.
     """
     title, *rest = headlines
-    lines = [f"# {plain(title)}", "", *(f"- {plain(line)}" for line in rest), ""]
+    told = [*(f"- {plain(line)}" for line in rest), ""] if rest else []
+    lines = [f"# {plain(title)}", "", *told]
     rows = tuple(
         tuple(str(entry[key]) for key in ("name", "what", "bytes", "masked")) for entry in entries
     )
     header = ("file", "what it is", "bytes", "secrets masked")
     lines += table_markdown(TextTable("", header, rows))
     lines += [f"- {plain(remark)}" for remark in remarks]
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    lines += ["", plain(f"Written by {told}."), ""]
+    if remarks:
+        lines.append("")
+    by = ", ".join(f"{name} {version}" for name, version in versions.items())
+    lines += [plain(f"Written by {by}."), ""]
     return "\n".join(lines)
