@@ -75,7 +75,7 @@ _BESIDE = re.compile(
             |x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature)=
         | \bbearer\s{1,8}(?=\S{0,256}\d)(?=\S{16})
         | \blogin\s{1,8}(?:--\S{1,64}\s{1,8}){0,4}(?=[0-9a-f]{40}\b)  # wandb login
-        | \bauthorization(?:\\{0,8}["'])?\s{0,8}[:=]\s{0,8}(?:\\{0,8}["'])?
+        | \bauthorization(?:\\{0,8}["'])?\s{0,8}[:=][^\S\n]{0,8}(?:\\{0,8}["'])?
             (?:(?:bearer|basic|token|digest)\s{1,8})?
     )
     (?P<secret>(?<=://)[^\s/"'<>]{0,512}(?=@) | (?<!://)[^\s&\#"'<>\\]{1,4096})
@@ -90,8 +90,8 @@ _NAME = re.compile(
     (?=(?P<name>[A-Za-z][\w.-]{0,80}(?:\ (?:[Kk]ey|KEY|[Tt]oken|TOKEN)\b)?))(?P=name)
     (?:\\{0,8}["'])?\]?
     (?P<separator>
-        \s{0,40}[:=]{1,2}>?\s{0,40}
-        | (?:\s{0,40},)?\s{0,40}(?:\\{0,8}["'])?[Vv]alue(?:\\{0,8}["'])?\s{0,40}[:=]\s{0,40}
+        \s{0,40}[:=]{1,2}>?[^\S\n]{0,40}(?:\n\s{0,40}(?=["']))?
+        | (?:\s{0,40},)?\s{0,40}(?:\\{0,8}["'])?[Vv]alue(?:\\{0,8}["'])?\s{0,40}[:=][^\S\n]{0,40}
         | (?(flag)(?:\s{1,40}(?![-\s])|\s{0,40},\s{0,40})|(?!))
     )
     """,
@@ -158,6 +158,7 @@ LONGEST = 512
 """Characters of a value that are looked at under a doubtful name [H]; longer ones (web tokens) are
 told by their shape."""
 
+_BREAK = re.compile(r"[^\w+/=.~%!@#$^&*:-]")
 _CREDENTIAL = re.compile(r"(?=.*\d)(?=(?:.*?[A-Za-z]){2})[\w+/=.~%!@#$^&*:-]+")
 _QUANTITY = re.compile(r"[-+]?[\d.,:/-]+(?:e[-+]?\d+)?[A-Za-z%/]{0,3}")
 """``12ms``, ``1e-05``, ``100.5tok``: a number, whatever its unit."""
@@ -266,7 +267,10 @@ def _named(text: str) -> str:
         told = value[group]
         if group == "bare" and told[0] not in "[{" and not told.endswith(MASK):
             told = told.rstrip(_CLOSERS)
-        if told == MASK or told.strip().lower() in _NOTHING:
+        if least and group == "bare":
+            told = _BREAK.split(told, maxsplit=1)[0]
+        empty = told == MASK or told.strip().lower() in _NOTHING
+        if empty or (group == "bare" and told.endswith(":")):
             continue
         if not least or _credential(told, least):
             begin = value.start(group)
