@@ -270,7 +270,7 @@ def _named(text: str) -> str:
         if least and group == "bare":
             told = _BREAK.split(told, maxsplit=1)[0]
         empty = told == MASK or told.strip().lower() in _NOTHING
-        if empty or (group == "bare" and told.endswith(":")):
+        if empty or (told[-1] == ":" and secret_name(told)):
             continue
         if not least or _credential(told, least):
             begin = value.start(group)

@@ -110,6 +110,8 @@ def test_a_secret_is_known_by_what_stands_beside_it(text: str, left: str) -> Non
         ("pass = hunter2", "pass = *"),
         ("f(pass=hunter2, beta=0.1)", "f(pass=*, beta=0.1)"),
         ("pass=hunter2,beta=0.1", "pass=*,beta=0.1"),
+        ("password=hunter2]: x", "password=* x"),
+        ("credential_file: password: hunter2", "credential_file: password: *"),
         ("my_token: hunter2", "my_token: *"),
         ("credentials_file:\n  password: hunter2", "credentials_file:\n  password: *"),
         ('Authorization:\n"api_key": "hunter2"', 'Authorization:\n"api_key": "*"'),
