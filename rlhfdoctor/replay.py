@@ -189,14 +189,13 @@ def exponential(kl: Sequence[float], target: float, constants: Constants) -> Cur
     more. The exponent is held to +-``exponent``; such rows are counted as saturated, and so are
     those at which beta itself is held to ``BETA_RANGE``.
     """
-    beta, most = constants.start, constants.exponent
+    beta = constants.start
     curve: list[float] = []
     saturated = 0
     for value in kl:
-        asked = constants.eta * (value - target)
-        moved = beta * math.exp(min(max(asked, -most), most))
+        moved = pushed(beta, value, target, constants)
         beta = min(max(moved, BETA_RANGE[0]), BETA_RANGE[1])
-        saturated += abs(asked) > most or beta != moved
+        saturated += abs(constants.eta * (value - target)) > constants.exponent or beta != moved
         curve.append(beta)
     return Curve(curve, saturated)
 

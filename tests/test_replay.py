@@ -25,6 +25,7 @@ from rlhfdoctor.replay import (
     in_band,
     normalised,
     oscillation,
+    pushed,
     spread_over,
     variance,
     ziegler,
@@ -134,6 +135,17 @@ def test_the_exponent_is_held_and_that_is_counted() -> None:
     assert curve.beta == pytest.approx([0.01 * math.e, 0.01, 0.01 * math.e])
     assert curve.saturated == 2
     assert exponential([300.0] * 500, 2.0, Constants()).beta[-1] == BETA_RANGE[1]
+
+
+@pytest.mark.parametrize("kl", [-300.0, 1.5, 3.0, 300.0])
+def test_one_row_of_the_exponential_is_the_first_of_the_series(kl: float) -> None:
+    stated = Constants()
+    assert pushed(stated.start, kl, 2.0, stated) == exponential([kl], 2.0, stated).beta[0]
+
+
+def test_one_row_pushes_any_beta_by_at_most_the_exponent() -> None:
+    assert pushed(0.0, 3.0, 2.0, Constants()) == 0.0
+    assert pushed(1e40, 300.0, 2.0, Constants()) == pytest.approx(1e40 * math.e)
 
 
 def test_zieglers_beta_is_the_series_computed_by_hand() -> None:
