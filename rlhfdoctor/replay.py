@@ -39,6 +39,11 @@ def _constant(default: Any, low: float, high: float, meaning: str) -> Any:
     return field(default=default, metadata={"low": low, "high": high, "help": meaning})
 
 
+def _plain(value: float) -> str:
+    """Return a number as it may be typed: whole where it is."""
+    return f"{value:.0f}" if value == int(value) else f"{value:g}"
+
+
 @dataclass(frozen=True, slots=True)
 class Constants:
     """What alarms, controllers, normaliser and plan are replayed with.
@@ -48,41 +53,43 @@ class Constants:
     there is no such number unless the user states one, and what needs it does not look.
 
     Raises:
-        DoctorError: one of them lies outside its range, or is NaN.
+        DoctorError: one of them lies outside its range, or is NaN; or start outside the bounds.
     """
 
     kl_ceiling: float | None = _constant(
-        None, 1e-9, 1e9, "Alarm: KL above this, in the run's unit. [default: 5 nats/response]"
+        None, 1e-9, 1e9, "KL alarm: KL above this, in the log's unit. [default: 5 nats/response]"
     )
-    kl_rows: int = _constant(10, 1, 10**6, "Alarm: for so many logged rows in a row.")
+    kl_rows: int = _constant(10, 1, 10**6, "KL alarm: for so many logged rows in a row.")
     sigmas: float = _constant(
-        3.0, 0, 1e6, "Alarm: length above its mean plus so many standard deviations."
+        3.0, 0, 1e6, "Length alarm: above its mean plus so many standard deviations."
     )
-    warmup: int = _constant(10, 2, 10**6, "Alarm: rows before the length is judged.")
+    warmup: int = _constant(10, 2, 10**6, "Length alarm: rows before it is judged.")
     perplexity_share: float = _constant(
-        0.5, 1e-6, 1, "Alarm: perplexity below this share of its start."
+        0.5, 1e-6, 1, "Perplexity alarm: it, or exp(entropy), below this share of its start."
     )
-    loss_variance: float = _constant(0.5, 0, 1e9, "Alarm: variance of the loss above this.")
-    window: int = _constant(10, 2, 10**4, "Alarm: over so many logged rows.")
+    loss_variance: float = _constant(0.5, 0, 1e9, "Loss alarm: its variance above this.")
+    window: int = _constant(10, 2, 10**4, "Loss alarm: over so many logged rows.")
     target: float | None = _constant(
-        None, 1e-9, 1e9, "Controllers: KL aimed at, in the run's unit. [default: 2 nats/response]"
+        None, 1e-9, 1e9, "Controllers: KL aimed at, in the log's unit. [default: 2 nats/response]"
     )
-    start: float = _constant(0.01, 1e-12, 1e6, "Controllers: beta at the start.")
-    eta: float = _constant(0.2, 1e-6, 100, "Exponential: beta * exp(eta * (KL - target)).")
-    exponent: float = _constant(1.0, 1e-6, 100, "Exponential: most that the exponent may be.")
-    low: float = _constant(0.8, 0, 1, "Band: from this times the target.")
-    high: float = _constant(1.2, 1, 1e6, "Band: to this times the target.")
-    down: float = _constant(0.9, 1e-6, 1, "Adaptive: beta times this below the band.")
-    up: float = _constant(1.1, 1, 1e6, "Adaptive: beta times this above it.")
-    beta_low: float = _constant(0.01, 1e-12, 1e6, "Adaptive: least beta.")
-    beta_high: float = _constant(1.0, 1e-12, 1e6, "Adaptive: greatest beta.")
-    horizon: int = _constant(10_000, 1, 10**9, "Ziegler: 1 + clip(KL/target - 1) * n / horizon.")
+    start: float = _constant(0.01, 1e-12, 1e6, "Controllers: beta, the weight of the KL, at first.")
+    eta: float = _constant(0.2, 1e-6, 100, "Exponential controller: beta * exp(eta * (KL-target)).")
+    exponent: float = _constant(1.0, 1e-6, 100, "Exponential controller: greatest exponent.")
+    low: float = _constant(0.8, 0, 1, "Adaptive controller: its band begins at so many targets.")
+    high: float = _constant(1.2, 1, 1e6, "Adaptive controller: its band ends at so many targets.")
+    down: float = _constant(0.9, 1e-6, 1, "Adaptive controller: beta times this below the band.")
+    up: float = _constant(1.1, 1, 1e6, "Adaptive controller: beta times this above the band.")
+    beta_low: float = _constant(0.01, 1e-12, 1e6, "Adaptive controller: least beta.")
+    beta_high: float = _constant(1.0, 1e-12, 1e6, "Adaptive controller: greatest beta.")
+    horizon: int = _constant(
+        10_000, 1, 10**9, "Ziegler's controller: beta * (1 + clip(KL/target-1, +-0.2) * n/horizon)."
+    )
     responses: int | None = _constant(
-        None, 1, 10**9, "Ziegler: n, responses of a row. [default: batch size of the run, else 1]"
+        None, 1, 10**9, "Ziegler's controller: n. [default: batch size of the run, else 1]"
     )
-    clip: float = _constant(5.0, 1e-6, 1e9, "Normaliser: rewards are clipped to this on each side.")
-    keep: int = _constant(KEEP, 1, 10**6, "Plan: samples that are kept.")
-    lr_share: float = _constant(0.1, 1e-9, 1, "Plan: the learning rate times this.")
+    clip: float = _constant(5.0, 1e-6, 1e9, "Reward normaliser: clips rewards to +- this.")
+    keep: int = _constant(KEEP, 1, 10**6, "Emergency plan: samples that are kept.")
+    lr_share: float = _constant(0.1, 1e-9, 1, "Emergency plan: the learning rate times this.")
 
     def __post_init__(self) -> None:
         """Refuse what lies outside its range."""
@@ -91,12 +98,18 @@ class Constants:
             if value is not None and not bounds["low"] <= value <= bounds["high"]:
                 raise DoctorError(
                     f"--{item.name.replace('_', '-')} {value}: out of range",
-                    f"from {bounds['low']:g} to {bounds['high']:g}",
+                    f"from {_plain(bounds['low'])} to {_plain(bounds['high'])}",
                 )
         if self.beta_low > self.beta_high:
+            low, high = _plain(self.beta_low), _plain(self.beta_high)
             raise DoctorError(
-                f"--beta-low {self.beta_low:g} lies above --beta-high {self.beta_high:g}",
-                "beta is held between the two",
+                f"--beta-low {low} lies above --beta-high {high}", "beta is held between the two"
+            )
+        if not self.beta_low <= self.start <= self.beta_high:
+            start, low, high = map(_plain, (self.start, self.beta_low, self.beta_high))
+            raise DoctorError(
+                f"--start {start} lies outside --beta-low {low} to --beta-high {high}",
+                "the adaptive controller holds beta between the two: move one of the three",
             )
 
 

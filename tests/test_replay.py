@@ -268,6 +268,39 @@ def test_a_constant_outside_its_range_is_refused_by_its_option(name: str, value:
     assert caught.value.hint.startswith("from ")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("kl_rows", 1_000_001, "from 1 to 1000000"),
+        ("horizon", 0, "from 1 to 1000000000"),
+        ("eta", 101.0, "from 1e-06 to 100"),
+    ],
+)
+def test_a_range_is_told_in_numbers_that_can_be_typed(name: str, value: Any, hint: str) -> None:
+    with pytest.raises(DoctorError) as caught:
+        Constants(**{name: value})
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"start": 5.0}, "--start 5 lies outside --beta-low 0.01 to --beta-high 1"),
+        ({"beta_low": 0.05}, "--start 0.01 lies outside --beta-low 0.05 to --beta-high 1"),
+    ],
+    ids=("above", "below"),
+)
+def test_a_start_outside_the_adaptive_bounds_is_refused(
+    stated: dict[str, float], told: str
+) -> None:
+    with pytest.raises(DoctorError, match=told):
+        Constants(**stated)  # type: ignore[arg-type]
+
+
+def test_a_start_at_a_bound_is_taken() -> None:
+    assert Constants(start=1.0).start == Constants().beta_high
+
+
 def test_a_least_beta_above_the_greatest_is_refused() -> None:
     with pytest.raises(DoctorError, match="--beta-low 2 lies above"):
         Constants(beta_low=2.0)
