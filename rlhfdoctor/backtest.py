@@ -25,19 +25,20 @@ from typing import NamedTuple
 import polars as pl
 
 from rlhfdoctor import replay
-from rlhfdoctor.cost import Clock, clock_of
+from rlhfdoctor.cost import gpu_hours
 from rlhfdoctor.measures import batches, blocks, finite_rows, last_drawn, prefers
 from rlhfdoctor.model import Finding, Run
 from rlhfdoctor.replay import CEILING, CONTROLLERS, START_ROWS, TARGET, Constants, Seen
 from rlhfdoctor.responses import MEASURES, measure
+from rlhfdoctor.rules.perplexity_collapse import Limits
 from rlhfdoctor.series import LARGEST
 
 Judge = Callable[[Run], tuple[Sequence[Finding], Sequence[str]]]
 """What judges the beginning of a run: the doctor, by the limits that the user named. It gives the
 findings, and in words the required signals that it could not look at."""
 
-FEWEST = 8
-"""Responses of a sampled step below which its perplexity says little; that of PPL001."""
+FEWEST = Limits().fewest
+"""Responses of a sampled step below which its perplexity says little: PPL001's."""
 
 LOSSES = ("SFT", "RM", "reward model")
 """Algorithms beside the preference family whose loss is what they minimise."""
@@ -120,9 +121,8 @@ def _watched(series: _Series, seen: Seen) -> _Watch:
 def alarms(run: Run, constants: Constants | None = None) -> tuple[Alarm, ...]:
     """Replay the alarms that need nothing but rows and samples; milliseconds for 5,000 rows."""
     stated = constants or Constants()
-    clock = None if run.number("gpus") is None else clock_of(run)
     return tuple(
-        _told(run, clock, alarm, watches)
+        _told(run, alarm, watches)
         for alarm, watches in (
             _kl_alarm(run, stated),
             _length_alarm(run, stated),
@@ -251,7 +251,7 @@ def _few(series: _Series, rows: int, what: str) -> str:
     return f"rows with {what}: {count}, it looks after {rows}" if count <= rows else ""
 
 
-def _told(run: Run, clock: Clock | None, alarm: Alarm, watches: Sequence[_Watch]) -> Alarm:
+def _told(run: Run, alarm: Alarm, watches: Sequence[_Watch]) -> Alarm:
     """Return an alarm with what it saw; of several series it rings while any of them does."""
     rung = [watch for watch in watches if any(seen is not None for seen in watch.seen)]
     if not rung:
@@ -264,7 +264,7 @@ def _told(run: Run, clock: Clock | None, alarm: Alarm, watches: Sequence[_Watch]
     )
     spans = tuple(_spans(rung))
     alarm = replace(alarm, subject=subject, observed=observed, times=len(spans), spans=spans)
-    return _saving(run, clock, alarm, first)
+    return _saving(run, alarm, first)
 
 
 def _spans(watches: Sequence[_Watch]) -> Iterator[Span]:
@@ -289,21 +289,19 @@ def _spans(watches: Sequence[_Watch]) -> Iterator[Span]:
         yield Span(begun, last, None)
 
 
-def _saving(run: Run, clock: Clock | None, alarm: Alarm, step: int) -> Alarm:
+def _saving(run: Run, alarm: Alarm, step: int) -> Alarm:
     """Return an alarm with the step it rang at, and what stopping there would have saved."""
     last = run.last_step
     if last is None:
         return replace(alarm, fired_step=step)
     saved = max(last - step, 0)
-    gpus = run.number("gpus")
-    hours = None if clock is None or gpus is None else clock.hours(step, last)
     return replace(
         alarm,
         fired_step=step,
         fired_row=_row(run, step),
         saved_steps=saved,
         saved_fraction=saved / max(last, 1),
-        gpu_hours_saved=None if hours is None or gpus is None else hours * gpus,
+        gpu_hours_saved=gpu_hours(run, step, last),
     )
 
 
@@ -486,8 +484,7 @@ def _rules(run: Run, judge: Judge) -> tuple[Alarm, Mapping[str, object]]:
     steps = [beginnings.steps[rows - 1] for rows in order]
     at_end, lacking = critical(run.metrics.height), unanswered[run.metrics.height]
     watch = _Watch(["rules"] * len(steps), steps, [1.0 if judged[rows] else None for rows in order])
-    clock = None if run.number("gpus") is None else clock_of(run)
-    told = replace(_told(run, clock, alarm, [watch]), subject=None, observed=None)
+    told = replace(_told(run, alarm, [watch]), subject=None, observed=None)
     if told.fired_step is None and not at_end and lacking:
         told = replace(told, unknown=f"not in what was read: {'; '.join(lacking)}")
     return told, _rules_told({rows: judged[rows] for rows in order}, steps, at_end, lacking)

@@ -27,14 +27,14 @@ def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | No
     first, last = run.first_step, run.last_step
     if first is None or last is None or (onset is None and silent is None):
         return None
-    gpus = run.number("gpus")
     begins = onset.step if onset else last
     after = max(last - begins, 0)
     clock = clock_of(run)
     hours = clock.hours(begins, last) if onset else None
     before = clock.hours(first, begins)
-    lost = None if hours is None or gpus is None else hours * gpus
-    idle = None if silent is None or before is None or gpus is None else silent * before * gpus
+    lost = gpu_hours(run, begins, last) if onset else None
+    computed = gpu_hours(run, first, begins)
+    idle = None if silent is None or computed is None else silent * computed
     known = [part for part in (lost, idle) if part is not None]
     return Cost(
         steps_after_onset=after,
@@ -44,7 +44,7 @@ def cost(run: Run, onset: Onset | None, price: float | None = None) -> Cost | No
         silent_fraction=silent,
         silent_gpu_hours=idle,
         money=sum(known) * price if price is not None and known else None,
-        unpriced=_unpriced(gpus, hours, before) if price is not None and not known else "",
+        unpriced=_unpriced(run, hours, before) if price is not None and not known else "",
     )
 
 
@@ -53,16 +53,27 @@ def spent(run: Run) -> tuple[float | None, float | None]:
 
     As in ``cost``: the logged time of each step, or the clock; the GPUs of the configuration.
     """
-    first, last, gpus = run.first_step, run.last_step, run.number("gpus")
+    first, last = run.first_step, run.last_step
     if first is None or last is None or first == last:
         return None, None
-    hours = clock_of(run).hours(first, last)
-    return hours, None if hours is None or gpus is None else hours * gpus
+    return clock_of(run).hours(first, last), gpu_hours(run, first, last)
 
 
-def _unpriced(gpus: float | None, *hours: float | None) -> str:
+def gpu_hours(run: Run, first: int, last: int) -> float | None:
+    """Return the GPU-hours from one logged step to another; None without a clock or the GPUs.
+
+    The clock is not read where the configuration tells no number of GPUs.
+    """
+    gpus = run.number("gpus")
+    hours = None if gpus is None else clock_of(run).hours(first, last)
+    return None if hours is None or gpus is None else hours * gpus
+
+
+def _unpriced(run: Run, *hours: float | None) -> str:
     """Say what a price lacks to become money."""
-    lacking = [] if gpus is not None else ["the configuration tells no number of GPUs"]
+    lacking = (
+        [] if run.number("gpus") is not None else ["the configuration tells no number of GPUs"]
+    )
     if all(each is None for each in hours):
         lacking.append("the log has no clock")
     return " and ".join(lacking)
