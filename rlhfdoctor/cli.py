@@ -16,10 +16,11 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
-from itertools import islice, pairwise
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -116,6 +117,9 @@ Fail = Annotated[
     FailOn | None, typer.Option("--fail-on", help="Exit with 1 from this severity up.")
 ]
 Format = Annotated[str, typer.Option("--format", help="What is printed: terminal, json, ...")]
+TableFormat = Annotated[
+    str, typer.Option("--format", help="What is printed: terminal, json or markdown.")
+]
 Outputs = Annotated[
     list[str] | None,
     typer.Option("--output", metavar="FORMAT=PATH", help="Also write a report (repeatable)."),
@@ -737,16 +741,35 @@ def _recompute_text(form: str, documents: Sequence[Any]) -> str:
     return "".join(write(recompute_lines(item, page.width), page) for item in documents)
 
 
-def _constant(name: str) -> Any:
-    """Return the option of one of the constants of a backtest, which check their own ranges."""
-    told = next(item.metadata for item in fields(Constants) if item.name == name)
-    return typer.Option(f"--{name.replace('_', '-')}", help=told["help"])
+def _with_constants(command: Callable[..., int]) -> Callable[..., int]:
+    """Put an option for each field of ``Constants`` in the place of the parameter ``constants``."""
+    types = get_type_hints(Constants)
+    options = [
+        Parameter(
+            item.name,
+            Parameter.KEYWORD_ONLY,
+            default=item.default,
+            annotation=Annotated[
+                types[item.name],
+                typer.Option(f"--{item.name.replace('_', '-')}", help=item.metadata["help"]),
+            ],
+        )
+        for item in fields(Constants)
+    ]
 
+    @wraps(command)
+    def stated(**given: Any) -> int:
+        constants = Constants(**{item.name: given.pop(item.name) for item in options})
+        return command(**given, constants=constants)
 
-_DEFAULT = Constants()
+    own = signature(command, eval_str=True).parameters.values()
+    parts = [options if item.name == "constants" else [item] for item in own]
+    vars(stated)["__signature__"] = Signature([*chain.from_iterable(parts)])
+    return stated
 
 
 @app.command()
+@_with_constants
 def backtest(
     run: RunPath = Path(),
     samples: Samples = None,
@@ -759,43 +782,23 @@ def backtest(
         bool,
         typer.Option(
             "--rules/--no-rules",
-            help="Replay our own rules too: 0.05-0.15 s a beginning of the run, of which 200 "
-            "rows have 77 and 5,000 have 143.",
+            help="Replay our own rules too, on some 80 beginnings of a log of 200 rows and 150 of "
+            "one of 5,000: ten seconds or more.",
         ),
     ] = True,
-    kl_ceiling: Annotated[float | None, _constant("kl_ceiling")] = _DEFAULT.kl_ceiling,
-    kl_rows: Annotated[int, _constant("kl_rows")] = _DEFAULT.kl_rows,
-    sigmas: Annotated[float, _constant("sigmas")] = _DEFAULT.sigmas,
-    warmup: Annotated[int, _constant("warmup")] = _DEFAULT.warmup,
-    perplexity_share: Annotated[float, _constant("perplexity_share")] = _DEFAULT.perplexity_share,
-    loss_variance: Annotated[float, _constant("loss_variance")] = _DEFAULT.loss_variance,
-    window: Annotated[int, _constant("window")] = _DEFAULT.window,
-    target: Annotated[float | None, _constant("target")] = _DEFAULT.target,
-    start: Annotated[float, _constant("start")] = _DEFAULT.start,
-    eta: Annotated[float, _constant("eta")] = _DEFAULT.eta,
-    exponent: Annotated[float, _constant("exponent")] = _DEFAULT.exponent,
-    low: Annotated[float, _constant("low")] = _DEFAULT.low,
-    high: Annotated[float, _constant("high")] = _DEFAULT.high,
-    down: Annotated[float, _constant("down")] = _DEFAULT.down,
-    up: Annotated[float, _constant("up")] = _DEFAULT.up,
-    beta_low: Annotated[float, _constant("beta_low")] = _DEFAULT.beta_low,
-    beta_high: Annotated[float, _constant("beta_high")] = _DEFAULT.beta_high,
-    horizon: Annotated[int, _constant("horizon")] = _DEFAULT.horizon,
-    responses: Annotated[int | None, _constant("responses")] = _DEFAULT.responses,
-    clip: Annotated[float, _constant("clip")] = _DEFAULT.clip,
-    keep: Annotated[int, _constant("keep")] = _DEFAULT.keep,
-    lr_share: Annotated[float, _constant("lr_share")] = _DEFAULT.lr_share,
-    form: Format = "terminal",
+    *,
+    constants: Constants,
+    form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
     """Replay alarms and KL controllers: when they would have rung, what that would have saved.
 
-    Forward in time, without looking ahead. Constants are those of field articles; a number in the
-    run's own unit (--kl-ceiling, --target) is needed where the KL is no sum over a response.
+    Forward in time, without looking ahead; constants are those of field articles. The KL alarm and
+    the controllers have numbers for nats a response alone: where the KL is logged a token (GRPO) or
+    its unit is unknown, --kl-ceiling and --target state them in the unit of the log. Our own rules
+    take ten seconds or more; --no-rules leaves them out.
     """
     _table_format(form)
-    given = locals()
-    constants = Constants(**{item.name: given[item.name] for item in fields(Constants)})
     from rlhfdoctor.backtest import backtest as replayed
     from rlhfdoctor.reports._progress import progress
 
@@ -814,7 +817,8 @@ def backtest(
 
 def _judge(limits: Profile, advance: Callable[[str, int, int], None]) -> Judge:
     """Return what judges the beginnings of a run, and shows how many it has judged."""
-    from rlhfdoctor.doctor import diagnose as judge
+    from rlhfdoctor.doctor import judge
+    from rlhfdoctor.profile import choose
 
     count = 0
 
@@ -822,7 +826,7 @@ def _judge(limits: Profile, advance: Callable[[str, int, int], None]) -> Judge:
         nonlocal count
         count += 1
         advance(f"{run.name}, row {run.metrics.height}", count, 0)
-        found = judge(run, limits)
+        found = judge(run, choose(run, limits))
         return found.findings, found.unanswered
 
     return judged

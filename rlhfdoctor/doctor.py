@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os.path
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
 from rlhfdoctor import scores, tree
 from rlhfdoctor.backtest import alarms
@@ -61,21 +62,8 @@ def diagnose(
     before it is suggested.
     """
     profile = choose(run, profile or Profile())
-    limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
-    raw: list[Finding] = []
-    clear: list[str] = []
-    skipped: list[Skip] = []
-    for rule in rules():
-        outcome = rule.outcome(run, limits[rule.code])
-        if isinstance(outcome, Skip):
-            skipped.append(outcome)
-        elif outcome:
-            raw.extend(outcome)
-        else:
-            clear.append(rule.code)
-    settled = settle(gather(raw))
+    limits, settled, clear, skipped, unanswered = judge(run, profile, require)
     answers, causes = tree.walk(settled, clear, skipped)
-    unanswered = _unanswered(run, profile, (*require,), clear, settled)
     verdict = _verdict(settled, unanswered)
     causes = tuple(_told(run, _qualified(run, verdict, cause)) for cause in causes)
     onset = _onset(verdict, causes, settled)
@@ -96,8 +84,8 @@ def diagnose(
         next_step=_next_step(run, verdict, findings, skipped),
         onset=onset,
         findings=findings,
-        clear=tuple(clear),
-        skipped=tuple(skipped),
+        clear=clear,
+        skipped=skipped,
         unanswered=unanswered,
         answers=answers,
         causes=causes,
@@ -108,6 +96,39 @@ def diagnose(
         notes=run.notes,
         profile_reason=profile.reason,
     )
+
+
+class Judged(NamedTuple):
+    """What all rules said of a run: their limits by code, and what came of each.
+
+    findings: settled, unordered. clear: codes that looked and found nothing. unanswered: required
+    signals that nobody looked at, in words.
+    """
+
+    limits: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    clear: tuple[str, ...]
+    skipped: tuple[Skip, ...]
+    unanswered: tuple[str, ...]
+
+
+def judge(run: Run, profile: Profile, require: Sequence[str] = ()) -> Judged:
+    """Ask every rule by the limits of a chosen profile; no cause is sought, nothing is advised."""
+    limits = {rule.code: limits_of(rule, profile.overrides.get(rule.code, {})) for rule in rules()}
+    raw: list[Finding] = []
+    clear: list[str] = []
+    skipped: list[Skip] = []
+    for rule in rules():
+        outcome = rule.outcome(run, limits[rule.code])
+        if isinstance(outcome, Skip):
+            skipped.append(outcome)
+        elif outcome:
+            raw.extend(outcome)
+        else:
+            clear.append(rule.code)
+    settled = settle(gather(raw))
+    unanswered = _unanswered(run, profile, (*require,), clear, settled)
+    return Judged(limits, (*settled,), (*clear,), (*skipped,), unanswered)
 
 
 MOST_EVIDENCE = 20

@@ -4,9 +4,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from rlhfdoctor.doctor import diagnose, gather, settle
+from rlhfdoctor.doctor import diagnose, gather, judge, settle
 from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Note, Onset, Severity, Source
-from rlhfdoctor.profile import Profile
+from rlhfdoctor.profile import Profile, choose
 from rlhfdoctor.rules import available
 from rlhfdoctor.scores import SCORES
 from tests.builders import began, run_of, scanned, scored, unread
@@ -55,6 +55,21 @@ def test_proof_stands_alone() -> None:
 
 def test_a_weak_finding_is_worth_what_its_rule_says() -> None:
     assert severities(finding("ENT001", "entropy", weak="info")) == ["info"]
+
+
+@pytest.mark.parametrize("require", [(), ("LEN001",)], ids=("by the profile", "and required"))
+def test_a_diagnosis_rests_on_what_all_rules_said(require: tuple[str, ...]) -> None:
+    run = run_of(kl_ref_response=[1.0] * 30 + [50.0] * 30, entropy=[3.0] * 30 + [0.1] * 30)
+    found = diagnose(run, require=require)
+    said = judge(run, choose(run, Profile()), require)
+    assert said.findings
+    assert sorted(item.code for item in said.findings) == sorted(
+        item.code for item in found.findings
+    )
+    assert (said.clear, said.skipped, said.unanswered) == (
+        *(found.clear, found.skipped, found.unanswered),
+    )
+    assert ("LEN001 (required)" in said.unanswered) is bool(require)
 
 
 def test_findings_of_one_rule_are_one_with_the_evidence_of_all() -> None:
