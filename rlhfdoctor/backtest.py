@@ -2,7 +2,8 @@
 
 An alarm at a row rests on the rows, samples and checkpoints that were there by then, so that no row
 appended later changes it. What the log was read as is that of the whole log: the trainer's name,
-the units of its columns, and, where a run was resumed, the rows that were written last.
+the units of its columns, whether a sample file counts tokens or words, and, where a run was
+resumed, the rows that were written last.
 
 Two sentences go with the KL alarm in field articles: that 83 % of the runs whose KL stands above 5
 for 10 steps collapse fully within 50 steps, and that stopping there saves 37 % of the compute on
@@ -148,6 +149,7 @@ def backtest(run: Run, constants: Constants, judge: Judge | None = None) -> Mapp
         "rows": run.metrics.height,
         "first_step": run.first_step,
         "last_step": run.last_step,
+        "logged_steps": run.logged_steps,
         "constants": asdict(constants),
         "alarms": [asdict(alarm) for alarm in found],
         "rules": rules,
@@ -363,8 +365,10 @@ _NUMBERS = re.compile(r"\d+")
 def _sampled(run: Run) -> Iterator[tuple[list[str], list[int], list[float]]]:
     """Yield each sample file's perplexities at the log's rows: sources, steps, values.
 
-    Files that differ by numbers in their names alone, one a step, are one. A sample of step s
-    belongs to row s + ``log_offset``.
+    Files that differ by numbers in their names alone, one a step, are one, as in
+    ``measures.ladders``. Unlike there, they are not split by the unit of their lengths, nor left
+    out where one step has two: what came later would decide both. A sample of step s belongs to
+    row s + ``log_offset``.
     """
     files: dict[str, list[tuple[int, str, float]]] = defaultdict(list)
     for batch in batches(run):
@@ -510,8 +514,8 @@ def _rules_told(
         entries.append(
             {
                 "code": code,
-                "step": steps[place],
-                "row": rows[place],
+                "fired_step": steps[place],
+                "fired_row": rows[place],
                 "not_at_row": rows[place - 1] if place else None,
                 "gone_at_row": gone[0] if gone else None,
             }
@@ -519,7 +523,7 @@ def _rules_told(
     return {
         "judged": len(judged),
         "last_row": rows[-1] if rows else None,
-        "codes": sorted(entries, key=lambda item: (item["row"], item["code"])),
+        "codes": sorted(entries, key=lambda item: (item["fired_row"], item["code"])),
         "at_end": [*at_end],
         "unanswered": [*lacking],
     }
@@ -564,6 +568,7 @@ def controllers(run: Run, constants: Constants) -> Mapping[str, object]:
                 "last": curve.beta[-1],
                 "min": min(curve.beta),
                 "max": max(curve.beta),
+                "held_to": [*curve.bounds],
                 "saturated": curve.saturated / len(curve.beta),
                 "period_rows": period[0] if period else None,
                 "regularity": period[1] if period else None,
@@ -640,15 +645,15 @@ def plan(run: Run, found: Sequence[Alarm], constants: Constants) -> Mapping[str,
     saved = [item for item in run.policies if item.complete and item.step <= drawn]
     return {
         "alarm": first.alarm,
-        "step": step,
-        "row": first.fired_row,
+        "fired_step": step,
+        "fired_row": first.fired_row,
         "learning_rate": rate,
         "learning_rate_from": origin,
         "suggested": None if rate is None else float(f"{rate * constants.lr_share:.3g}"),
         "samples": len(places),
         "places": [*_ranges(places)],
         "checkpoint": saved[-1].name if saved else None,
-        "checkpoint_step": saved[-1].step if saved else None,
+        "step": saved[-1].step if saved else None,
     }
 
 

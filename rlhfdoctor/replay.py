@@ -183,10 +183,15 @@ def variance(values: Sequence[float]) -> float:
 
 
 class Curve(NamedTuple):
-    """What a controller would have done: beta after each row, and the rows at which it was held."""
+    """What a controller would have done: beta after each row, and the rows at which it was held.
+
+    saturated: rows at which its exponent, its error or beta itself was. bounds: least and greatest
+    beta.
+    """
 
     beta: list[float]
     saturated: int
+    bounds: tuple[float, float] = BETA_RANGE
 
 
 def pushed(beta: float, kl: float, target: float, constants: Constants) -> float:
@@ -230,7 +235,7 @@ def adaptive(kl: Sequence[float], target: float, constants: Constants) -> Curve:
         beta = min(max(moved, constants.beta_low), constants.beta_high)
         saturated += beta != moved
         curve.append(beta)
-    return Curve(curve, saturated)
+    return Curve(curve, saturated, (constants.beta_low, constants.beta_high))
 
 
 ZIEGLER_CLIP = 0.2

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from rlhfdoctor.backtest import (
     FUTURE,
@@ -23,8 +24,12 @@ from rlhfdoctor.backtest import (
     plan,
 )
 from rlhfdoctor.doctor import diagnose
+from rlhfdoctor.doctor import judge as rules_of
 from rlhfdoctor.model import Checkpoint, Finding, Location, Run, Seam
+from rlhfdoctor.profile import Profile, choose
 from rlhfdoctor.replay import Constants
+from rlhfdoctor.reports import Page
+from rlhfdoctor.reports.terminal import backtest_lines, write
 from rlhfdoctor.runs import read_runs
 from tests.builders import FIXTURES, RUNS, batch, judge, log_history, run_of, write_state
 from tests.test_cli import assert_error_lines, cli, document
@@ -47,7 +52,7 @@ Judged = tuple[Sequence[Finding], Sequence[str]]
 
 def by_all(run: Run) -> Judged:
     """Judge a run as the command line does."""
-    found = diagnose(run)
+    found = rules_of(run, choose(run, Profile()))
     return found.findings, found.unanswered
 
 
@@ -234,7 +239,7 @@ def test_the_published_demonstration_from_its_log(
     beta = told["controllers"]["replayed"][1]
     assert beta["controller"] == "adaptive"
     assert (round(beta["min"], 5), round(beta["last"], 4)) == (0.05905, 0.0786)
-    assert (told["plan"]["alarm"], told["plan"]["step"]) == ("loss_variance", 10)
+    assert (told["plan"]["alarm"], told["plan"]["fired_step"]) == ("loss_variance", 10)
     assert document(capsys, *asked)["controllers"]["unknown"]
 
 
@@ -313,11 +318,11 @@ def test_appending_rows_never_changes_when_a_rule_first_spoke(
     short, full = (replayed(run_of(kl_ref_response=part), by_kl_runaway) for part in parts)
     until = short["rules"]["last_row"]
     early, late = (
-        [item for item in found["rules"]["codes"] if item["row"] <= until]
+        [item for item in found["rules"]["codes"] if item["fired_row"] <= until]
         for found in (short, full)
     )
-    assert [(item["code"], item["row"], item["not_at_row"]) for item in early] == [
-        (item["code"], item["row"], item["not_at_row"]) for item in late
+    assert [(item["code"], item["fired_row"], item["not_at_row"]) for item in early] == [
+        (item["code"], item["fired_row"], item["not_at_row"]) for item in late
     ]
     fired = full["alarms"][-1]["fired_step"]
     assert short["alarms"][-1]["fired_step"] == (fired if fired and fired <= until else None)
@@ -327,10 +332,10 @@ def test_all_our_rules_say_of_a_beginning_what_they_say_with_more_behind_it() ->
     (run,) = read_runs(FIXTURES / "ppo_crashed")
     rows = Beginnings(run)
     told = [replayed(rows.of(count), by_all)["rules"]["codes"] for count in (20, 24)]
-    short, full = ([item for item in found if item["row"] <= 20] for found in told)
+    short, full = ([item for item in found if item["fired_row"] <= 20] for found in told)
     assert short
     assert [item["code"] for item in short] == [item["code"] for item in full]
-    assert [item["row"] for item in short] == [item["row"] for item in full]
+    assert [item["fired_row"] for item in short] == [item["fired_row"] for item in full]
 
 
 @pytest.mark.parametrize("name", ["grpo_late", "ppo_late", "dpo_collapsed", "grpo_length"])
@@ -396,7 +401,11 @@ def test_a_collapse_is_dated_within_the_grid_by_bisection() -> None:
     assert (own["alarm"], own["fired_step"], own["saved_steps"]) == ("rules", 110, 50)
     (code,) = rules["codes"]
     assert code == {
-        **{"code": "KL002", "step": 110, "row": 110, "not_at_row": 109, "gone_at_row": None}
+        "code": "KL002",
+        "fired_step": 110,
+        "fired_row": 110,
+        "not_at_row": 109,
+        "gone_at_row": None,
     }
     assert rules["at_end"] == ["KL002"]
 
@@ -504,15 +513,15 @@ def test_the_plan_is_made_of_what_was_there_at_the_first_alarm() -> None:
     )
     assert plan(run, alarms(run), Constants(keep=12)) == {
         "alarm": "kl",
-        "step": 10,
-        "row": 10,
+        "fired_step": 10,
+        "fired_row": 10,
         "learning_rate": 3e-4,
         "learning_rate_from": "log",
         "suggested": 3e-5,
         "samples": 12,
         "places": [{"file": "samples.jsonl", "first_line": 69, "last_line": 80}],
         "checkpoint": "checkpoint-4",
-        "checkpoint_step": 4,
+        "step": 4,
     }
 
 
@@ -565,7 +574,96 @@ def test_a_run_of_samples_alone_has_steps_and_no_rows() -> None:
     assert (perplexity["fired_step"], perplexity["fired_row"]) == (5, None)
     assert (perplexity["saved_steps"], perplexity["saved_fraction"]) == (None, None)
     assert found["alarms"][-1]["unknown"] == "no row is logged"
-    assert (found["plan"]["step"], found["plan"]["samples"]) == (5, 16)
+    assert (found["plan"]["fired_step"], found["plan"]["samples"]) == (5, 16)
+
+
+def test_rows_of_evaluations_alone_are_rows_and_no_logged_steps() -> None:
+    run = run_of(kl_ref_response=[9.0] * 12)
+    evaluated = replace(run, logged_steps=11)
+    found = replayed(evaluated)
+    assert (found["rows"], found["logged_steps"]) == (12, 11)
+
+
+def test_a_beta_that_has_no_bounds_is_held_where_the_replay_ends() -> None:
+    held = [
+        item["held_to"]
+        for item in replayed(run_of(kl_ref_response=[2.0]))["controllers"]["replayed"]
+    ]
+    assert held == [[1e-30, 1e30], [0.01, 1.0], [1e-30, 1e30]]
+
+
+# On the page
+
+
+def page(run: Run, width: int, judged: Judge | None = None, **constants: Any) -> str:
+    """Return a backtest as a terminal of that width shows it."""
+    told = replayed(run, judged, **constants)
+    return write(backtest_lines(told, width), Page(0, width=width, colour=False))
+
+
+def recurring() -> Run:
+    """Return a run whose alarms ring again and again, on GPUs that are told."""
+    kl = ([1.0] * 10 + [20.0] * 30) * 5
+    return run_of(
+        kl_ref_response=kl,
+        entropy=([3.0] * 10 + [1.0] * 30) * 5,
+        response_length_mean=([100.0, 101.0] * 8 + [500.0] * 4) * 10,
+        reward_raw_mean=[1.0, 7.0] * 100,
+        step_time=[3600.0] * 200,
+        config={"gpus": 8},
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_table_is_wider_than_the_page(width: int) -> None:
+    text = page(recurring(), width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    for start in ("alarm ", "KL ", "exponential ", "adaptive ", "ziegler "):
+        rows = [line for line in text.splitlines() if line.startswith(f"  {start}")]
+        assert rows, start
+    header = next(line for line in text.splitlines() if "least" in line and "curve" in line)
+    left = header.index("curve")
+    curves = [line[left:] for line in text.splitlines() if line[left - 2 : left] == "  "]
+    drawn = [
+        cells
+        for cells in curves
+        if cells and set(cells) <= set("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588")
+    ]
+    assert len(drawn) == 4
+    assert len(set(map(len, drawn))) == 1
+    assert 8 <= len(drawn[0]) <= 24
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(120, ()), (80, ("row", "times")), (60, ("row", "times", "GPU-hours", "share"))],
+    ids=str,
+)
+def test_a_narrow_page_does_without_rows_and_times_before_gpu_hours(
+    width: int, gone: tuple[str, ...]
+) -> None:
+    run = replace(run_of(kl_ref_response=[9.0] * 20, step_time=[3600.0] * 20, config={"gpus": 8}))
+    lines = page(run, width).splitlines()
+    header = next(line for line in lines if line.startswith("  alarm "))
+    columns = ("step", "row", "times", "saves", "share", "GPU-hours", "recovered")
+    assert header.split()[1:] == [name for name in columns if name not in gone]
+
+
+def test_every_table_says_what_its_columns_mean() -> None:
+    text = page(recurring(), 0, by_kl_runaway)
+    for words in (
+        *("recovered: steps of a ring", "not at row: of the one judged before"),
+        *("held: share of rows", "period: where it swings", "a clip to +-5 would cut"),
+    ):
+        assert words in text
+
+
+def test_a_beta_that_ran_away_is_told_and_one_that_has_bounds_is_not() -> None:
+    text = page(run_of(kl_ref_response=[90.0] * 100), 0)
+    assert "exponential has no bounds: its beta ran to 1e+30" in text
+    assert text.count("has no bounds") == 1
+    still = page(run_of(kl_ref_response=[2.0] * 100), 0)
+    assert "has no bounds" not in still
 
 
 # In a diagnosis and on the command line
@@ -635,6 +733,8 @@ def test_of_several_runs_each_is_replayed(
         ("--target", "-1"),
         ("--clip", "inf"),
         ("--beta-low", "2"),
+        ("--start", "5"),
+        ("--kl-rows", "1000001"),
         ("--eta", "x"),
         ("--format", "html"),
     ],
@@ -646,6 +746,15 @@ def test_a_constant_that_is_none_is_an_error_with_a_hint(
     code, out, err = cli(capsys, "backtest", FIXTURES / "ppo_healthy", *option)
     assert (code, out) == (2, "")
     assert_error_lines(err)
+
+
+def test_every_constant_is_an_option_with_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = cli(capsys, "backtest", "--help")
+    assert code == 0
+    told = " ".join(out.split())
+    for item in fields(Constants):
+        assert f"--{item.name.replace('_', '-')} <" in told
+        assert item.metadata["help"].split(":")[0] in told
 
 
 def test_constants_of_the_command_line_are_those_of_the_replay(

@@ -119,7 +119,7 @@ def test_the_adaptive_beta_is_held_within_its_bounds_and_that_is_counted() -> No
     assert up.beta[0] == pytest.approx(0.011)
     assert up.beta[-1] == 1.0
     assert up.saturated == sum(value == 1.0 for value in up.beta)
-    assert adaptive([0.0] * 3, 2.0, Constants()) == ([0.01] * 3, 3)
+    assert adaptive([0.0] * 3, 2.0, Constants()) == ([0.01] * 3, 3, (0.01, 1.0))
     assert adaptive([1.6, 2.0, 2.4], 2.0, Constants()).beta == [0.01] * 3
 
 

@@ -14,21 +14,25 @@ Row = Mapping[str, Any]
 
 Part = str | TextTable
 
-POINTS = 24
-"""Cells of a curve; of more rows, as many are taken, evenly spread."""
+POINTS, LEAST_POINTS = 24, 8
+"""Cells of a curve, as many as the page has room for; of more rows, as many are taken, evenly
+spread. For the least of them columns give way."""
 
 SHOWN = 2
 """Recovered stretches, and ranges of samples, that are listed; the JSON has all."""
 
-OPEN_LOOP = "open loop: under another beta this KL would have been another one"
+OPEN_LOOP = (
+    "replayed over the logged KL, one update a row: open loop, for under another beta the KL "
+    "would have been another one"
+)
 
 
-def sections(document: Row) -> Iterator[tuple[str, list[Part]]]:
-    """Yield the titles of a backtest and what stands below them."""
+def sections(document: Row, width: int = 0) -> Iterator[tuple[str, list[Part]]]:
+    """Yield the titles of a backtest and what stands below them, for a page; 0: no limit."""
     yield "Alarms", [*_alarms(document["alarms"])]
     if document["rules"] is not None:
         yield "Our own rules", [*_rules(document["rules"])]
-    yield "KL controllers", [*_controllers(document["controllers"], document["constants"])]
+    yield "KL controllers", [*_controllers(document["controllers"], document["constants"], width)]
     if document["normaliser"]:
         yield "Reward normaliser", [*_normaliser(document["normaliser"], document["constants"])]
     yield "Emergency plan", [*_plan(document["plan"])]
@@ -76,9 +80,14 @@ def _alarms(alarms: Sequence[Row]) -> Iterator[Part]:
             "",
             ("alarm", "step", "row", "times", "saves", "share", *hours, "recovered"),
             tuple(_alarm(alarm, priced=priced) for alarm in looked),
-            (*hours, "row", "times"),
+            ("row", "times", *hours, "share", "recovered"),
             left=("alarm", "recovered"),
         )
+        if any(alarm["fired_step"] is not None for alarm in looked):
+            yield (
+                "step: where it first rang; times: how often it began to; saves: steps from there "
+                "to the end; recovered: steps of a ring that was over before the end"
+            )
     for alarm in alarms:
         if alarm["unknown"]:
             yield f"{alarm['condition']}: could not look, {alarm['unknown']}"
@@ -110,69 +119,96 @@ def _rules(rules: Row) -> Iterator[Part]:
     if not rules["judged"]:
         return
     yield (
-        f"{counted(rules['judged'], 'beginning')} judged alone: every row to 20, then each 5% "
-        f"longer, to row {rules['last_row']}"
+        f"{counted(rules['judged'], 'beginning')} of the log, each judged as if it ended there: "
+        f"every row to 20, then each 5% longer, to row {whole(rules['last_row'])}"
     )
     if rules["codes"]:
         yield TextTable(
             "",
-            ("critical", "step", "row", "not yet at row", "gone again at row"),
+            ("critical", "step", "row", "not at row", "no more at row"),
             tuple(
                 (
                     item["code"],
-                    *(str(item[key]) for key in ("step", "row")),
+                    *(str(item[key]) for key in ("fired_step", "fired_row")),
                     *(whole(item[key]) for key in ("not_at_row", "gone_at_row")),
                 )
                 for item in rules["codes"]
             ),
-            ("gone again at row",),
+        )
+        yield (
+            "step, row: the end of the first beginning in which it is critical; not at row: of the "
+            "one judged before; no more at row: of the first one later in which it is not"
         )
     at_end = f"the whole run: {', '.join(rules['at_end']) or 'nothing critical'}"
     lacking = "; ".join(rules["unanswered"])
     yield f"{at_end}; could not look at: {lacking}" if lacking else at_end
 
 
-def _controllers(found: Row, constants: Row) -> Iterator[Part]:
+def _controllers(found: Row, constants: Row, width: int) -> Iterator[Part]:
     if found["unknown"]:
         yield f"could not look, {found['unknown']}"
         return
     target, low, high = found["target"], constants["low"], constants["high"]
     unit = "unit unknown" if found["unit"] == "unknown" else found["unit"]
     unit += f", {found['estimator']}" if found["estimator"] else ""
-    inside = share(found["time_in_band"])
-    yield f"{OPEN_LOOP}; one update a logged row"
+    yield OPEN_LOOP
     yield (
-        f"KL ({unit}) within {low * target:.3g}-{high * target:.3g} of target {target:g} "
-        f"in {inside} of the rows: {_drawn(found['kl'])}"
+        f"KL ({unit}) is within {low * target:.3g}-{high * target:.3g}, around the target "
+        f"{target:g}, in {share(found['time_in_band'])} of the rows"
     )
-    yield TextTable(
-        "",
-        ("controller", "start", "least", "greatest", "last", "held", "period", "ln(beta)"),
-        tuple(
-            (
-                item["controller"],
-                *(number(item[key], 3) for key in ("start", "min", "max", "last")),
-                share(item["saturated"]),
-                "none" if item["period_rows"] is None else f"{item['period_rows']} rows",
-                _drawn([math.log(beta) for beta in item["beta"]]),
+    narrow = _curves(found, LEAST_POINTS).within(width)
+    room = width - sum(narrow.widths()) - 2 * len(narrow.header) if width else POINTS
+    yield _curves(found, min(LEAST_POINTS + max(room, 0), POINTS))
+    yield (
+        "beta after each row; held: share of rows at which its step or beta met a bound; period: "
+        "where it swings regularly; curve: KL, and ln(beta), each from its least to its greatest"
+    )
+    for item in found["replayed"]:
+        low, high = item["held_to"]
+        met = " and ".join(f"{end:g}" for end in (low, high) if end in (item["min"], item["max"]))
+        if met and low < constants["beta_low"]:
+            yield (
+                f"{item['controller']} has no bounds: its beta ran to {met}, where the replay "
+                "holds it"
             )
-            for item in found["replayed"]
-        ),
-        ("start", "period"),
-        left=("controller", "ln(beta)"),
-    )
     whence = {
         "option": "as stated",
         "configuration": "the configuration's batch size, as its framework counts it",
         "default": "--responses states how many a row has",
     }[found["responses_from"]]
-    yield f"n of ziegler: {whole(found['responses'])}, {whence}"
+    yield f"responses a row, for ziegler: {whole(found['responses'])}, {whence}"
 
 
-def _drawn(values: Sequence[float]) -> str:
-    """Draw a series in at most ``POINTS`` cells, evenly spread, between its own ends."""
+def _curves(found: Row, points: int) -> TextTable:
+    """Return the table of the KL and of each controller's beta, with curves of ``points`` cells."""
+    kl = found["kl"]
+    rows = [("KL", kl[0], min(kl), max(kl), kl[-1], "", "", kl)]
+    rows += [
+        (
+            item["controller"],
+            *(item[key] for key in ("start", "min", "max", "last")),
+            share(item["saturated"]),
+            "none" if item["period_rows"] is None else f"{item['period_rows']} rows",
+            [math.log(beta) for beta in item["beta"]],
+        )
+        for item in found["replayed"]
+    ]
+    return TextTable(
+        "",
+        ("", "start", "least", "greatest", "last", "held", "period", "curve"),
+        tuple(
+            (name, *(number(level, 3) for level in levels), held, period, _drawn(values, points))
+            for name, *levels, held, period, values in rows
+        ),
+        ("start", "period", "held"),
+        left=("", "curve"),
+    )
+
+
+def _drawn(values: Sequence[float], points: int) -> str:
+    """Draw a series in at most ``points`` cells, evenly spread, between its own ends."""
     count = len(values)
-    points = min(count, POINTS)
+    points = min(count, points)
     taken = [values[place * (count - 1) // max(points - 1, 1)] for place in range(points)]
     return curve(taken, min(values), max(values))
 
@@ -203,13 +239,17 @@ def _normaliser(rows: Sequence[Row], constants: Row) -> Iterator[Part]:
         ("of", "largest"),
         left=("rewards", "of"),
     )
+    yield (
+        f"shares that a clip to +-{clip:g} would cut, of the rewards as logged, and less their "
+        "running mean over their running deviation; batch means vary less than rewards do"
+    )
 
 
 def _plan(plan: Row | None) -> Iterator[Part]:
     if plan is None:
         yield "no alarm that counts would have rung"
         return
-    yield f"at step {plan['step']}, by the alarm {plan['alarm']}"
+    yield f"at step {plan['fired_step']}, by the alarm {plan['alarm']}"
     if plan["learning_rate"] is None:
         yield "learning rate: to a share of the present one, which is not in the log"
     else:

@@ -136,7 +136,7 @@ def rollback_lines(
 def backtest_lines(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Yield what alarms, rules, controllers, normaliser and plan would have done on a run."""
     yield 0, Text(shown(headline(document)), style="bold")
-    for title, parts in sections(document):
+    for title, parts in sections(document, width):
         yield 0, Text("")
         yield 0, Text(title, style="bold")
         for part in parts:
