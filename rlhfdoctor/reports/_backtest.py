@@ -200,7 +200,7 @@ def _curves(found: Row, points: int) -> TextTable:
             (name, *(number(level, 3) for level in levels), held, period, _drawn(values, points))
             for name, *levels, held, period, values in rows
         ),
-        ("start", "period", "held"),
+        ("start", "period", "held", "least"),
         left=("", "curve"),
     )
 
