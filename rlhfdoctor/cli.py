@@ -783,7 +783,7 @@ def backtest(
         typer.Option(
             "--rules/--no-rules",
             help="Replay our own rules too, on some 80 beginnings of a log of 200 rows and 150 of "
-            "one of 5,000: ten seconds or more.",
+            "one of 5,000: five to ten seconds, more with many samples.",
         ),
     ] = True,
     *,
@@ -796,7 +796,7 @@ def backtest(
     Forward in time, without looking ahead; constants are those of field articles. The KL alarm and
     the controllers have numbers for nats a response alone: where the KL is logged a token (GRPO) or
     its unit is unknown, --kl-ceiling and --target state them in the unit of the log. Our own rules
-    take ten seconds or more; --no-rules leaves them out.
+    take five to ten seconds, more with many samples; --no-rules leaves them out.
     """
     _table_format(form)
     from rlhfdoctor.backtest import backtest as replayed
