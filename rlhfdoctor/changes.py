@@ -13,7 +13,7 @@ from rlhfdoctor import tree
 from rlhfdoctor.ladder import level_at
 from rlhfdoctor.measures import logged, prefers, track
 from rlhfdoctor.model import Cause, Change, Run, TableRow, Verdict
-from rlhfdoctor.replay import TARGET, Constants, pushed
+from rlhfdoctor.replay import TARGET, Constants, pushed, rounded
 
 LOWER_RATE = "lower the learning rate"
 RAISE_PENALTY = "raise the KL penalty"
@@ -84,26 +84,26 @@ def by_row(run: Run, row: TableRow, step: int) -> tuple[Change, ...]:
     return () if found is None else (replace(found, why="as the table says"),)
 
 
+CONSTANTS = Constants()
+"""The practitioners' emergency step and exponential controller, as ``backtest`` replays them."""
+
+
 def _rate(run: Run, verdict: Verdict, step: int) -> Change:
     if verdict == "collapsed":
-        return _lower(run, 10, "a tenth", "the practitioners' emergency step")
-    return _lower(run, 2, "half", "degraded, and not collapsed")
+        return _lower(run, CONSTANTS.lr_share, "a tenth", "the practitioners' emergency step")
+    return _lower(run, 0.5, "half", "degraded, and not collapsed")
 
 
 def _tenth(run: Run, verdict: Verdict, step: int) -> Change:
-    return _lower(run, 10, "a tenth", "what preference training that displaces needs first")
+    return _lower(run, 0.1, "a tenth", "what preference training that displaces needs first")
 
 
-def _lower(run: Run, part: int, words: str, why: str) -> Change:
+def _lower(run: Run, share: float, words: str, why: str) -> Change:
     current = _setting(run, "learning_rate", "lr")
     if current is None:
         told = f"{words} of the present one, which is not in the log"
         return Change("learning_rate", None, None, told)
-    return Change("learning_rate", current, _rounded(current / part), f"{words}: {why}")
-
-
-CONTROLLER = Constants()
-"""The practitioners' exponential controller, as ``backtest`` replays it."""
+    return Change("learning_rate", current, rounded(current * share), f"{words}: {why}")
 
 
 def _penalty(run: Run, verdict: Verdict, step: int) -> Change | None:
@@ -116,20 +116,20 @@ def _penalty(run: Run, verdict: Verdict, step: int) -> Change | None:
     if beta is None:
         return Change("kl_coef", None, None, "raise it; the present one is not in the log")
     if beta <= 0.0:
-        return Change("kl_coef", beta, CONTROLLER.start, f"{CONTROLLER.start:g} is the usual start")
+        return Change("kl_coef", beta, CONSTANTS.start, f"{CONSTANTS.start:g} is the usual start")
     distance, told = _response_kl(run, step)
     raised, why = 2 * beta, "twice: no KL a response was logged"
     if distance is not None and not prefers(run):
         why = f"twice: a KL of {distance:.3g} nats/response{told} asks for no more by itself"
         if distance > TARGET:
-            raised = pushed(beta, distance, TARGET, CONTROLLER)
-            why = f"beta x exp({CONTROLLER.eta:g} x (KL - {TARGET:g}))"
+            raised = pushed(beta, distance, TARGET, CONSTANTS)
+            why = f"beta x exp({CONSTANTS.eta:g} x (KL - {TARGET:g}))"
             why += f", KL {distance:.3g} nats/response{told}"
-            if CONTROLLER.eta * (distance - TARGET) > CONTROLLER.exponent:
-                why += f", the exponent held at {CONTROLLER.exponent:g}"
-    if raised > CONTROLLER.beta_high:
-        raised, why = CONTROLLER.beta_high, f"the most that controllers allow; {why}"
-    return Change("kl_coef", beta, _rounded(raised), why) if raised > beta else None
+            if CONSTANTS.eta * (distance - TARGET) > CONSTANTS.exponent:
+                why += f", the exponent held at {CONSTANTS.exponent:g}"
+    if raised > CONSTANTS.beta_high:
+        raised, why = CONSTANTS.beta_high, f"the most that controllers allow; {why}"
+    return Change("kl_coef", beta, rounded(raised), why) if raised > beta else None
 
 
 def _response_kl(run: Run, step: int) -> tuple[float | None, str]:
@@ -152,7 +152,7 @@ def _clip(run: Run, verdict: Verdict, step: int) -> Change:
         return Change("clip_range", None, USUAL_CLIP, "the usual range")
     if current > USUAL_CLIP:
         return Change("clip_range", current, USUAL_CLIP, "the usual range")
-    return Change("clip_range", current, _rounded(current / 2), "half of the present one")
+    return Change("clip_range", current, rounded(current / 2), "half of the present one")
 
 
 USUAL_CLIP, HIGHER_CLIP = 0.2, 0.28
@@ -227,7 +227,3 @@ def _setting(run: Run, name: str, column: str) -> float | None:
     if value is None and logged(run, column):
         value = max(track(run, column).values)
     return value
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.3g}")

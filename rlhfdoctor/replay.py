@@ -194,6 +194,11 @@ class Curve(NamedTuple):
     bounds: tuple[float, float] = BETA_RANGE
 
 
+def rounded(value: float) -> float:
+    """Return a setting to three digits, as people write them."""
+    return float(f"{value:.3g}")
+
+
 def pushed(beta: float, kl: float, target: float, constants: Constants) -> float:
     """Return beta after one row of ``exponential``, the exponent held to +-``exponent``."""
     asked = constants.eta * (kl - target)
