@@ -312,9 +312,7 @@ def samples(
     document = {"file": str(file), "field": field, **document, "findings": _judged(run)}
     beside = [{"where": note.where, "text": note.text} for note in notes]
     document["notes"] = [*beside, *document["notes"]]
-    for report, place in _outputs(output, _table_format):
-        _write(Path(place), _samples_text(report, document, by is not None), ())
-    _print(_samples_text(form, document, by is not None))
+    _give(form, output, lambda report: _samples_text(report, document, by is not None), ())
     return 0
 
 
@@ -442,9 +440,7 @@ def rollback(
     _check_outputs(output, _table_format, found, None)
     with _vetting(read_weights and not table_only) as vet:
         diagnoses = _diagnoses(found, limits, crash_step=crash_step, table_only=table_only, vet=vet)
-    for report, place in _outputs(output, _table_format):
-        _write(Path(place), _rollback_text(report, diagnoses, suggest), found)
-    _print(_rollback_text(form, diagnoses, suggest))
+    _give(form, output, lambda report: _rollback_text(report, diagnoses, suggest), found)
     return 0
 
 
@@ -613,9 +609,7 @@ def compare(
         ),
         "failed": failed,
     }
-    for report, path in _outputs(output, _table_format):
-        _write(Path(path), _compare_text(report, document, code), ())
-    _print(_compare_text(form, document, code))
+    _give(form, output, lambda report: _compare_text(report, document, code), ())
     return code
 
 
@@ -704,9 +698,7 @@ def recompute(
         done = _recomputed(item, reference or (), options)
         log = measures.log_fingerprint(done)
         documents.append(recomputed(done, scores.references(done), log))
-    for report, path in _outputs(output, _table_format):
-        _write(Path(path), _recompute_text(report, documents), found)
-    _print(_recompute_text(form, documents))
+    _give(form, output, lambda report: _recompute_text(report, documents), found)
     return 0
 
 
@@ -809,9 +801,7 @@ def backtest(
         documents = [
             replayed(item, constants, _judge(limits, advance) if rules else None) for item in found
         ]
-    for report, place in _outputs(output, _table_format):
-        _write(Path(place), _backtest_text(report, documents), found)
-    _print(_backtest_text(form, documents))
+    _give(form, output, lambda report: _backtest_text(report, documents), found)
     return 0
 
 
@@ -1188,6 +1178,15 @@ def _outputs(output: Sequence[str] | None, known: Callable[[str], object]) -> li
         known(form)
         found.append((form, path))
     return found
+
+
+def _give(
+    form: str, output: Sequence[str] | None, text: Callable[[str], str], runs: Sequence[Run]
+) -> None:
+    """Write the reports of ``--output``, then print the one of ``--format``."""
+    for report, path in _outputs(output, _table_format):
+        _write(Path(path), text(report), runs)
+    _print(text(form))
 
 
 def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, code: int) -> None:

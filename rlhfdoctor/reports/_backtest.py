@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlhfdoctor.reports._cells import curve
-from rlhfdoctor.reports._tables import TextTable
+from rlhfdoctor.reports._tables import Part, TextTable
 from rlhfdoctor.reports._words import counted, number, share, span, whole
 
 Row = Mapping[str, Any]
-
-Part = str | TextTable
 
 POINTS, LEAST_POINTS = 24, 8
 """Cells of a curve, as many as the page has room for; of more rows, as many are taken, evenly
@@ -27,8 +25,9 @@ OPEN_LOOP = (
 )
 
 
-def sections(document: Row, width: int = 0) -> Iterator[tuple[str, list[Part]]]:
+def backtest_sections(document: Row, width: int = 0) -> Iterator[tuple[str, list[Part]]]:
     """Yield the titles of a backtest and what stands below them, for a page; 0: no limit."""
+    yield _headline(document), []
     yield "Alarms", [*_alarms(document["alarms"])]
     if document["rules"] is not None:
         yield "Our own rules", [*_rules(document["rules"])]
@@ -40,7 +39,7 @@ def sections(document: Row, width: int = 0) -> Iterator[tuple[str, list[Part]]]:
         yield "Notes", [*document["notes"]]
 
 
-def headline(document: Row) -> str:
+def _headline(document: Row) -> str:
     """Return what was replayed."""
     steps = "no logged row"
     if document["rows"]:

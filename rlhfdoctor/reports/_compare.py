@@ -9,15 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
-from rich.text import Text
 
 from rlhfdoctor.reports._cells import curve, padded
-from rlhfdoctor.reports._lines import shown
-from rlhfdoctor.reports._samples import fenced
-from rlhfdoctor.reports._tables import LEAST_NAME, TextTable
+from rlhfdoctor.reports._tables import LEAST_NAME, Part, TextTable
 from rlhfdoctor.reports._words import counted, number
-from rlhfdoctor.reports.markdown import plain, table_markdown
-from rlhfdoctor.reports.terminal import STYLES, Line, table_lines
+from rlhfdoctor.reports.markdown import section_markdown
+from rlhfdoctor.reports.terminal import STYLES, Line, section_lines
 
 Row = Mapping[str, Any]
 
@@ -44,40 +41,18 @@ _SETTINGS = {
 }
 _AXES = {"step": "steps", "kl": "the root of the KL", "epoch": "epochs"}
 
-Part = str | TextTable
-
 
 def compare_lines(document: Row, width: int) -> Iterator[Line]:
     """Yield the comparison section by section. width: characters of a line; 0: no limit."""
-    for place, (title, parts) in enumerate(_sections(document, max(width - 2, 0))):
-        if place:
-            yield 0, Text("")
-        yield 0, Text(title, style="bold")
-        for index, part in enumerate(parts):
-            if isinstance(part, str):
-                yield 2, Text(shown(part))
-                continue
-            if index and isinstance(parts[index - 1], TextTable):
-                yield 0, Text("")
-            for indent, line in table_lines(part, width):
-                for verdict in ("collapsed", "degraded", "healthy", "inconclusive"):
-                    line.highlight_regex(rf"(?<=  ){verdict}(?=  |$)", STYLES[verdict])
-                yield indent, line
+    for indent, line in section_lines(_sections(document, max(width - 2, 0)), width):
+        for verdict in ("collapsed", "degraded", "healthy", "inconclusive"):
+            line.highlight_regex(rf"(?<=  ){verdict}(?=  |$)", STYLES[verdict])
+        yield indent, line
 
 
 def compare_markdown(document: Row) -> str:
-    """Print the comparison with the same tables; curves in fenced blocks, where gaps stay."""
-    lines = []
-    for place, (title, parts) in enumerate(_sections(document, 0)):
-        lines += [f"{'#' if not place else '##'} {plain(title)}", ""]
-        for part in parts:
-            if isinstance(part, str):
-                lines += [plain(part), ""]
-            elif part.title:
-                lines += [f"**{plain(part.title)}**", "", *fenced(part.lines(0))]
-            else:
-                lines += table_markdown(part)
-    return "\n".join(lines)
+    """Print the comparison with the same tables."""
+    return section_markdown(_sections(document, 0))
 
 
 def _sections(document: Row, room: int) -> Iterator[tuple[str, list[Part]]]:

@@ -6,7 +6,6 @@ inside fenced blocks, where nothing is a mark, a link, a tag or a mention.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from rlhfdoctor.reports._survey import (
     summary,
 )
 from rlhfdoctor.reports._tables import TextTable
-from rlhfdoctor.reports.markdown import plain, table_markdown
+from rlhfdoctor.reports.markdown import fenced, plain, table_markdown
 from rlhfdoctor.reports.terminal import STYLES, Line, finding_line, note_lines, table_lines
 
 BESIDE = 44
@@ -173,10 +172,3 @@ def _part_markdown(part: Part) -> Iterator[str]:
             if table.title:
                 yield from (f"**{plain(table.title)}**", "")
             yield from fenced(table.within(FENCED).lines(FENCED))
-
-
-def fenced(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines in a block that none of them can end."""
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(longest + 1, 3)
-    yield from (f"{fence}text", *(line.rstrip() for line in lines), fence, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,6 +109,13 @@ class TextTable:
             parts.append(end if ends_left else padded(end, last, left=False))
             found.append("  ".join(parts))
         return found
+
+
+Part = str | TextTable
+"""What stands below a title: a sentence or a table."""
+
+Sections = Iterable[tuple[str, Sequence[Part]]]
+"""Titles of a page and what stands below each; the first is the page's own."""
 
 
 def _without(cells: tuple[str, ...], place: int) -> tuple[str, ...]:

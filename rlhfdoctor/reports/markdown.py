@@ -8,11 +8,12 @@ from typing import Any
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._backtest import alarm_line, headline, sections
+from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
+    Sections,
     TextTable,
     has_off_policy,
     reference_lines,
@@ -48,12 +49,29 @@ def recompute_markdown(document: Mapping[str, Any]) -> str:
 
 def backtest_markdown(document: Mapping[str, Any]) -> str:
     """Print a backtest: as the terminal does."""
-    lines = [f"# {plain(headline(document))}", ""]
-    for title, parts in sections(document):
-        lines += [f"## {title}", ""]
+    return section_markdown(backtest_sections(document))
+
+
+def section_markdown(sections: Sections) -> str:
+    """Print a page section by section; a table with a title in a fenced block, where gaps stay."""
+    lines = []
+    for place, (title, parts) in enumerate(sections):
+        lines += [f"{'##' if place else '#'} {plain(title)}", ""]
         for part in parts:
-            lines += table_markdown(part) if isinstance(part, TextTable) else [plain(part), ""]
+            if isinstance(part, str):
+                lines += [plain(part), ""]
+            elif part.title:
+                lines += [f"**{plain(part.title)}**", "", *fenced(part.lines(0))]
+            else:
+                lines += table_markdown(part)
     return "\n".join(lines)
+
+
+def fenced(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines in a block that none of them can end."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    yield from (f"{fence}text", *(line.rstrip() for line in lines), fence, "")
 
 
 def rollback_markdown(plan: RollbackPlan, rungs: Sequence[Mapping[str, Any]]) -> str:

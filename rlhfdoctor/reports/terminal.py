@@ -13,11 +13,12 @@ from rich.tree import Tree
 
 from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._backtest import alarm_line, headline, sections
+from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
+    Sections,
     TextTable,
     has_off_policy,
     reference_lines,
@@ -135,15 +136,22 @@ def rollback_lines(
 
 def backtest_lines(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Yield what alarms, rules, controllers, normaliser and plan would have done on a run."""
-    yield 0, Text(shown(headline(document)), style="bold")
-    for title, parts in sections(document, width):
-        yield 0, Text("")
-        yield 0, Text(title, style="bold")
-        for part in parts:
-            if isinstance(part, TextTable):
-                yield from table_lines(part, width)
-            else:
+    return section_lines(backtest_sections(document, width), width)
+
+
+def section_lines(sections: Sections, width: int) -> Iterator[Line]:
+    """Yield a page section by section, an empty line before each and between two tables."""
+    for place, (title, parts) in enumerate(sections):
+        if place:
+            yield 0, Text("")
+        yield 0, Text(shown(title), style="bold")
+        for index, part in enumerate(parts):
+            if isinstance(part, str):
                 yield 2, Text(shown(part))
+                continue
+            if index and isinstance(parts[index - 1], TextTable):
+                yield 0, Text("")
+            yield from table_lines(part, width)
 
 
 def explain_lines(document: Mapping[str, Any]) -> Iterator[Line]:
