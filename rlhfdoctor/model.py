@@ -266,6 +266,19 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Why a finding fails no gate: somebody looked at it and said so.
+
+    by: where that was said. reason: in their words. until: the last day on which it holds, as ISO
+    8601 writes it; None without end.
+    """
+
+    by: Literal["ignore", "baseline"]
+    reason: str
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Onset:
     """The step where something began, and the interval that the data allow for it."""
 
@@ -297,6 +310,7 @@ class Finding:
     A rule fills the first block; the rule decorator stamps the second with what belongs to every
     finding of that rule. ``alone``: critical without another class of evidence that agrees.
     ``weak``: what a critical finding is worth where nothing agrees.
+    ``accepted``: set by whoever gates the run, where a finding is known and borne.
     """
 
     severity: Severity
@@ -313,6 +327,8 @@ class Finding:
     text: str = ""
     brief: str = ""
     advice: tuple[str, ...] = ()
+
+    accepted: Acceptance | None = None
 
     def __post_init__(self) -> None:
         """Refuse a finding that rests on nothing."""

@@ -9,21 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlhfdoctor.model import Diagnosis
+from rlhfdoctor.model import Diagnosis, Severity
 
 Document = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """What a gate said of runs.
+
+    fail_on: the severity from which on a finding fails it. codes: the exit code of each diagnosis,
+    in their order. failed: the runs that could not be judged, as {path, exit_code, error, hint}.
+    """
+
+    fail_on: Severity
+    codes: tuple[int, ...]
+    failed: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """How to print: the exit code that goes with it, the width in characters, colour or not.
 
-    ``width`` 0 means: never break a line (a pipe, a file).
+    ``width`` 0 means: never break a line (a pipe, a file). gate: what the gate said, where it was
+    asked.
     """
 
     exit_code: int = 0
     width: int = 0
     colour: bool = False
+    gate: Gated | None = None
 
 
 Render = Callable[[Sequence[Diagnosis], Page], str]
