@@ -27,7 +27,7 @@ import polars as pl
 
 from rlhfdoctor import replay
 from rlhfdoctor.cost import gpu_hours
-from rlhfdoctor.measures import batches, blocks, finite_rows, last_drawn, prefers
+from rlhfdoctor.measures import all_zeros, batches, blocks, finite_rows, last_drawn, prefers
 from rlhfdoctor.model import Finding, Run
 from rlhfdoctor.replay import CEILING, CONTROLLERS, START_ROWS, TARGET, Constants, Seen
 from rlhfdoctor.responses import MEASURES, measure
@@ -335,7 +335,7 @@ def _kl(run: Run, stated: float | None, option: str) -> tuple[_Series | None, st
     there = [name for name in _KLS if finite_rows(run, name)]
     if not there:
         return None, "no KL to the reference is logged"
-    if not any((run.metrics[name] != 0.0).any() for name in there):
+    if all(all_zeros(run, name) for name in there):
         return None, f"{there[0]}: exact zeros throughout, not measured"
     if "kl_ref_token" in there:
         return None, f"the KL is logged per token; {option} states a number in nats/token"

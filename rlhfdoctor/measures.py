@@ -165,9 +165,26 @@ def prefers(run: Run) -> bool:
     )
 
 
+@of_run
+def _filled(run: Run) -> dict[str, tuple[int, bool]]:
+    """Return of every column how many values are finite, and whether any value is not 0."""
+    names = [name for name in run.columns if name in run.metrics.columns]
+    counts = run.metrics.select(pl.col(names).is_finite().sum()).row(0) if names else ()
+    others = run.metrics.select((pl.col(names) != 0.0).any()).row(0) if names else ()
+    return {
+        name: (count, bool(other))
+        for name, count, other in zip(names, counts, others, strict=True)
+    }
+
+
 def finite_rows(run: Run, metric: str) -> int:
     """Return how many finite values a column of ``run.metrics`` holds; 0 where there is none."""
-    return int(run.metrics[metric].is_finite().sum()) if metric in run.columns else 0
+    return _filled(run).get(metric, (0, False))[0]
+
+
+def all_zeros(run: Run, metric: str) -> bool:
+    """Say whether a column holds no value but exact zeros: it was never computed."""
+    return not _filled(run)[metric][1]
 
 
 def logged(run: Run, metric: str) -> bool:
@@ -201,6 +218,11 @@ def track(run: Run, *metrics: str) -> Track:
     metric = best(run, metrics)
     if metric is None:
         raise ValueError(f"none of {', '.join(metrics)} is logged")
+    return _track(run, metric)
+
+
+@of_run
+def _track(run: Run, metric: str) -> Track:
     found = run.metrics.select("step", metric).filter(pl.col(metric).is_finite())
     return Track(metric, run.columns[metric], found["step"].to_list(), found[metric].to_list())
 
@@ -273,7 +295,7 @@ def best(run: Run, metrics: Sequence[str]) -> str | None:
     A column of zeros was not measured, whatever it is called.
     """
     there = [name for name in metrics if logged(run, name)]
-    measured = [name for name in there if (run.metrics[name] != 0.0).any()]
+    measured = [name for name in there if not all_zeros(run, name)]
     lasting = [name for name in measured if silent_since(run, name) is None]
     return next(iter((*lasting, *measured, *there)), None)
 

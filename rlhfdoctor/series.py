@@ -100,7 +100,7 @@ def mean_error(values: Sequence[float]) -> tuple[float, float]:
     scaled, scale = _scaled(values)
     if len(scaled) < 2:
         return values[0], math.inf
-    return fmean(scaled) * scale, math.sqrt(_variance(scaled) / len(scaled)) * scale
+    return fmean(scaled) * scale, math.sqrt(variance(scaled) / len(scaled)) * scale
 
 
 def ratio_interval(
@@ -131,7 +131,7 @@ def halves_differ(values: Sequence[float]) -> float:
     early, late = values[:middle], values[middle:]
     if len(early) < 2 or len(late) < 2:
         return 0.0
-    error = math.sqrt(_variance(early) / len(early) + _variance(late) / len(late))
+    error = math.sqrt(variance(early) / len(early) + variance(late) / len(late))
     difference = fmean(late) - fmean(early)
     if error == 0.0:
         return math.copysign(math.inf, difference) if difference else 0.0
@@ -275,10 +275,10 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
     """
     middle = median(values)
     scaled, scale = _scaled(values)
-    variance = _variance(scaled) * scale * scale if len(values) > 1 else 0.0
+    spread = variance(scaled) * scale * scale if len(values) > 1 else 0.0
     mad = MAD_TO_SIGMA * median([abs(value - middle) for value in values])
     relative = mad / abs(middle) if middle else math.inf if mad else 0.0
-    return middle, variance, relative * relative
+    return middle, spread, relative * relative
 
 
 def grown(hits: Sequence[int], totals: Sequence[int]) -> tuple[int, int, int] | None:
@@ -562,6 +562,7 @@ def _scaled(values: Sequence[float]) -> tuple[Sequence[float], float]:
     return [value / largest for value in values], largest
 
 
-def _variance(values: Sequence[float]) -> float:
+def variance(values: Sequence[float]) -> float:
+    """Return the unbiased variance of at least two values."""
     mean = fmean(values)
     return sum((value - mean) ** 2 for value in values) / (len(values) - 1)

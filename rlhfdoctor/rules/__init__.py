@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rlhfdoctor.measures import best, finite_rows, ladders, sample_fields, scans, silent_since
+from rlhfdoctor.measures import (
+    all_zeros,
+    best,
+    finite_rows,
+    ladders,
+    sample_fields,
+    scans,
+    silent_since,
+)
 from rlhfdoctor.model import Finding, Run, Skip
 
 Signal = Literal[
@@ -89,7 +97,7 @@ class Rule:
         """Return the columns that hold nothing but zeros, in words."""
         if self.zeros:
             return ()
-        empty = [name for name in self._columns(run) if not (run.metrics[name] != 0.0).any()]
+        empty = [name for name in self._columns(run) if all_zeros(run, name)]
         return tuple(f"{name}: exact zeros throughout, not measured" for name in empty)
 
     def _went_silent(self, run: Run) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, variance
+from statistics import fmean, median
 
 from rlhfdoctor.measures import Track, logged, track
 from rlhfdoctor.model import Onset, Run
-from rlhfdoctor.series import halves_differ, onset, rise
+from rlhfdoctor.series import halves_differ, onset, rise, variance
 
 TREND = 4.0
 """Standard errors that make a trend, as everywhere in this package."""
