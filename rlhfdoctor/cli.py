@@ -14,23 +14,25 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
+from datetime import date
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from rlhfdoctor import __version__
-from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.errors import DoctorError, bug
 from rlhfdoctor.replay import KEEP, Constants
 
 if TYPE_CHECKING:
     from rlhfdoctor.backtest import Judge
-    from rlhfdoctor.model import Diagnosis, Finding, Note, Run, Sample, Severity
+    from rlhfdoctor.model import Diagnosis, Finding, Note, Run, Sample
+    from rlhfdoctor.policy import Known
     from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
     from rlhfdoctor.rollback import Vet
@@ -104,6 +106,14 @@ ProfileName = Annotated[
     str | None,
     typer.Option(
         "--profile", metavar="NAME|TOML", help="Limits; chosen by the run's algorithm if left out."
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="TOML",
+        help="How runs are judged; rlhfdoctor.toml or pyproject.toml of the working directory.",
     ),
 ]
 Settings = Annotated[
@@ -206,9 +216,12 @@ def diagnose(
     output: Outputs = None,
 ) -> int:
     """Say what happened, when, why, and what to do."""
+    from rlhfdoctor.policy import exit_code
+    from rlhfdoctor.reports import Page
+
     _report(form)
     _check_hook(notify_url)
-    limits = _limits(profile, settings)
+    limits = _limits(profile, settings, [run])
     found = _read(run, samples, dialect, mapping, run_number)
     _check_outputs(output, _report, found, reference)
     if bundle is not None:
@@ -226,8 +239,8 @@ def diagnose(
             gpu_hour_cost=gpu_hour_cost,
             vet=vet,
         )
-    code = _worst([_verdict_code(item, fail_on) for item in diagnoses]) if fail_on else 0
-    _write_outputs(diagnoses, output, code)
+    code = _worst([exit_code(item, fail_on.value) for item in diagnoses]) if fail_on else 0
+    _write_outputs(diagnoses, output, Page(code))
     if bundle is not None:
         from rlhfdoctor.bundle import write
 
@@ -435,7 +448,7 @@ def rollback(
 ) -> int:
     """Say which checkpoint to go back to, and why; with --suggest, what to do next."""
     _table_format(form)
-    limits = _limits(profile, settings)
+    limits = _limits(profile, settings, [run])
     found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
     _check_outputs(output, _table_format, found, None)
     with _vetting(read_weights and not table_only) as vet:
@@ -485,10 +498,29 @@ def _rollback_text(form: str, diagnoses: Sequence[Diagnosis], suggest: bool) -> 
 @app.command()
 def gate(
     runs: RunPaths = None,
-    fail_on: Fail = FailOn.critical,
+    fail_on: Fail = None,
     require: Annotated[
         list[str] | None,
         typer.Option("--require", metavar="CODE", help="A rule that must have looked."),
+    ] = None,
+    allow_inconclusive: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-inconclusive/--no-allow-inconclusive",
+            help="Let runs pass that nobody could judge (not those that --require speaks of).",
+        ),
+    ] = None,
+    config: Config = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", metavar="FILE", help="Findings that are known and pass."),
+    ] = None,
+    write_baseline: Annotated[
+        Path | None,
+        typer.Option("--write-baseline", metavar="FILE", help="Write what is found as known."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, max=256, help="Processes; by paths and cores.")
     ] = None,
     samples: Samples = None,
     dialect: DialectName = None,
@@ -501,34 +533,87 @@ def gate(
     output: Outputs = None,
 ) -> int:
     """Judge runs for CI: one line a run, an exit code."""
+    from rlhfdoctor import gate as gating
+    from rlhfdoctor import policy
     from rlhfdoctor.profile import check_codes
-    from rlhfdoctor.reports.json import dumps, envelope, published
-    from rlhfdoctor.reports.terminal import gate_lines, write
+    from rlhfdoctor.reports import Gated, Page
+    from rlhfdoctor.reports._progress import progress
 
-    _plain_format(form)
+    wanted = [form, *(name for name, _ in _outputs(output, _report))]
+    _report(form)
     _check_hook(notify_url)
-    check_codes(require or ())
-    limits = _limits(profile, settings)
+    codes = check_codes(require or ())
+    paths = runs or [Path()]
+    limits = _limits(profile, settings, paths, config)
+    severity = fail_on.value if fail_on else limits.policy.fail_on or "critical"
+    if allow_inconclusive is None:
+        allow_inconclusive = bool(limits.policy.allow_inconclusive)
+    known = _baseline(baseline, write_baseline, limits)
+    for item in limits.policy.ignores:
+        if item.until < date.today():
+            _warn(f"the ignore of {item.code} ended on {item.until} and accepts nothing any more")
+    _check_outputs(output, _report, (), None)
     diagnoses: list[Diagnosis] = []
     failed: list[dict[str, Any]] = []
-    readings: list[tuple[Path, list[Run]]] = []
-    for path in runs or [Path()]:
-        with _complaining(path, failed):
-            readings.append((path, _read(path, samples, dialect, mapping, None)))
-    scored = iter(_with_scores([run for _, found in readings for run in found], scores))
-    for path, found in readings:
-        with _complaining(path, failed):
-            diagnoses += _diagnoses(list(islice(scored, len(found))), limits, require=require or ())
-    codes = [_verdict_code(item, fail_on or FailOn.critical) for item in diagnoses]
-    code = _worst([*codes, *(item["exit_code"] for item in failed)])
-    _write_outputs(diagnoses, output, code)
-    if form == "json":
-        published_runs = [published(item, code) for item in diagnoses]
-        _print(dumps(envelope(code, {"runs": published_runs, "failed": failed})))
-    else:
-        _print(write(gate_lines(diagnoses, codes), _page(code)))
+    with ExitStack() as stack:
+        given = [gating.Given(stack.enter_context(_input(path)), path) for path in paths]
+        advance = stack.enter_context(progress("runs"))
+        terms = gating.Terms(
+            limits,
+            codes,
+            samples=tuple(samples or ()),
+            dialect=dialect,
+            mapping=tuple(_pairs(mapping)),
+            known=known,
+            today=date.today(),
+            whole="html" in wanted,
+        )
+        score = partial(_with_scores, files=scores) if scores else None
+        for outcome in gating.judged(
+            given, terms, score, gating.processes(len(paths), jobs), advance
+        ):
+            diagnoses += outcome.diagnoses
+            if outcome.error is not None:
+                failed.append(_failure(outcome.path, outcome.error, outcome.exit_code))
+    if write_baseline is not None:
+        told = policy.recorded(diagnoses, known)
+        _write(write_baseline, told, [item.run for item in diagnoses])
+        now = policy.read_baseline(write_baseline)
+        diagnoses = [policy.accept(item, (), now, terms.today) for item in diagnoses]
+    verdicts = [
+        policy.exit_code(
+            item,
+            severity,
+            allow_inconclusive=allow_inconclusive,
+            require=(*(limits.require or ()), *codes),
+        )
+        for item in diagnoses
+    ]
+    code = _worst([*verdicts, *(item["exit_code"] for item in failed)])
+    gated = Gated(severity, (*verdicts,), (*failed,))
+    _write_outputs(diagnoses, output, Page(code, gate=gated))
+    _print(_report(form)(diagnoses, replace(_page(code), gate=gated)))
     _notify(notify_url, diagnoses, [f"{item['path']}: {item['error']}" for item in failed])
     return code
+
+
+def _baseline(named: Path | None, written: Path | None, limits: Profile) -> tuple[Known, ...]:
+    """Return the findings that are known: from the file that was named, else the configured one."""
+    from rlhfdoctor.policy import read_baseline
+
+    if written is not None:
+        _check_writable(written, ())
+    if named is not None:
+        return read_baseline(named)
+    if written is not None:
+        return read_baseline(written) if written.exists() else ()
+    return read_baseline(Path(limits.policy.baseline)) if limits.policy.baseline else ()
+
+
+def _failure(path: Path, error: DoctorError, code: int) -> dict[str, Any]:
+    """Complain about a run that cannot be judged, and return it as JSON tells it."""
+    _complain(error, "terminal", code)
+    return {"path": str(path), "exit_code": code, "error": error.message, "hint": error.hint}
 
 
 @contextmanager
@@ -539,11 +624,10 @@ def _complaining(path: Path, failed: list[dict[str, Any]]) -> Iterator[None]:
     except DoctorError as error:
         told, code = error, 2
     except Exception as error:  # a bug met in one run leaves the verdicts of the others standing
-        told, code = _bug(error), 4
+        told, code = bug(error), 4
     else:
         return
-    _complain(told, "terminal", code)
-    failed.append({"path": str(path), "exit_code": code, "error": told.message, "hint": told.hint})
+    failed.append(_failure(path, told, code))
 
 
 @app.command()
@@ -580,7 +664,7 @@ def compare(
     if db is not None:
         ledger.check(db, create=bool(runs))
         ledger.check_outside(db, runs or ())
-    limits = _limits(profile, settings)
+    limits = _limits(profile, settings, runs or [Path()])
     failed: list[dict[str, Any]] = []
     paths = runs or ([] if db else [Path()])
 
@@ -794,7 +878,7 @@ def backtest(
     from rlhfdoctor.backtest import backtest as replayed
     from rlhfdoctor.reports._progress import progress
 
-    limits = _limits(profile, settings)
+    limits = _limits(profile, settings, [run])
     found = _read(run, samples, dialect, mapping, run_number)
     _check_outputs(output, _table_format, found, None)
     with progress("beginnings") as advance:
@@ -921,7 +1005,7 @@ def show_profile(
     from rlhfdoctor.reports.terminal import profile_lines, write
 
     _plain_format(form)
-    stated = _limits(profile, settings)
+    stated = _limits(profile, settings, [run] if run else ())
     if run is None:
         chosen = stated if stated.name else stated.over(built_in()["default"])
         documents = [document(chosen)]
@@ -963,14 +1047,9 @@ def run_cli(arguments: list[str]) -> int:
     except Exception as error:  # the one place where a bug becomes an exit code
         if debug:
             traceback.print_exc()
-        _complain(_bug(error), form, 4)
+        _complain(bug(error), form, 4)
         return 4
     return int(code or 0)
-
-
-def _bug(error: Exception) -> DoctorError:
-    told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    return DoctorError(f"a bug in rlhfdoctor ({told})", "please report it with --debug's output")
 
 
 def _asks_for_json(arguments: Sequence[str]) -> bool:
@@ -997,7 +1076,7 @@ def _read(
 ) -> list[Run]:
     from rlhfdoctor.runs import read_runs
 
-    pairs = dict(_pair(item, "--map", "kl=kl_ref_token") for item in mapping or ())
+    pairs = dict(_pairs(mapping))
     with _input(path) as place:
         found = list(read_runs(place, dialect=dialect, mapping=pairs, samples=samples or ()))
     if place != path:
@@ -1011,17 +1090,45 @@ def _read(
     return [found[number - 1]]
 
 
-def _limits(profile: str | None, settings: Sequence[str] | None) -> Profile:
-    from rlhfdoctor.profile import load
+def _limits(
+    profile: str | None,
+    settings: Sequence[str] | None,
+    runs: Sequence[Path] = (),
+    config: Path | None = None,
+) -> Profile:
+    """Return the limits that were asked for, laid over the configuration of the project.
 
-    return load(profile, settings or ())
+    That is the file that was named, else the one in the working directory, which must not be part
+    of a run: a run has no say in how it is judged.
+    """
+    from rlhfdoctor.profile import configuration, load
+
+    if config is None:
+        config = configuration(Path())
+        if config is not None and any(_lies_in(config, run) for run in runs):
+            hint = "it lies in the run and is not obeyed; --config FILE obeys it"
+            _warn(f"{config}: {hint}")
+            config = None
+    return load(profile, settings or (), config)
+
+
+def _warn(text: str) -> None:
+    from rlhfdoctor.reports._lines import shown
+
+    if sys.stderr is not None:
+        print(f"warning: {shown(text)}", file=sys.stderr)
 
 
 def _diagnoses(runs: Sequence[Run], limits: Profile, **options: Any) -> list[Diagnosis]:
-    """Judge runs; options: as ``doctor.diagnose`` takes them."""
+    """Judge runs by limits and by what their policy bears; options: of ``doctor.diagnose``."""
     from rlhfdoctor import doctor
+    from rlhfdoctor.policy import accept
 
-    return [doctor.diagnose(run, limits, **options) for run in runs]
+    known = _baseline(None, None, limits)
+    return [
+        accept(doctor.diagnose(run, limits, **options), limits.policy.ignores, known, date.today())
+        for run in runs
+    ]
 
 
 def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]:
@@ -1126,20 +1233,15 @@ def _understood(copy: Path) -> Path:
     return copy.rename(copy.with_name(STDIN[0]))
 
 
+def _pairs(mapping: Sequence[str] | None) -> list[tuple[str, str]]:
+    return [_pair(item, "--map", "kl=kl_ref_token") for item in mapping or ()]
+
+
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:
     left, equals, right = text.rpartition("=")
     if not equals or not left or not right:
         raise DoctorError(f"{option} {text}: expected two names around =", f"{option} {example}")
     return left, right
-
-
-def _verdict_code(diagnosis: Diagnosis, fail_on: FailOn) -> int:
-    from rlhfdoctor.model import SEVERITIES
-
-    failing: tuple[Severity, ...] = SEVERITIES[: SEVERITIES.index(fail_on.value) + 1]
-    if any(item.severity in failing for item in diagnosis.findings):
-        return 1
-    return 3 if diagnosis.unanswered else 0
 
 
 def _worst(codes: Sequence[int]) -> int:
@@ -1189,11 +1291,11 @@ def _give(
     _print(text(form))
 
 
-def _write_outputs(diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, code: int) -> None:
-    from rlhfdoctor.reports import Page
-
+def _write_outputs(
+    diagnoses: Sequence[Diagnosis], output: Sequence[str] | None, page: Page
+) -> None:
     for form, path in _outputs(output, _report):
-        text = _report(form)(diagnoses, Page(code))
+        text = _report(form)(diagnoses, page)
         _write(Path(path), text, [diagnosis.run for diagnosis in diagnoses])
 
 

@@ -16,6 +16,10 @@ class DoctorError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[type[DoctorError], tuple[str, str]]:
+        """Travel between processes with both lines."""
+        return type(self), (self.message, self.hint)
+
 
 class UnreadableRun(DoctorError):
     """The path holds nothing that any reader understands."""
@@ -23,6 +27,12 @@ class UnreadableRun(DoctorError):
 
 class BadProfile(DoctorError):
     """A profile or a ``--set`` names a rule or a limit that does not exist, or a wrong type."""
+
+
+def bug(error: Exception) -> DoctorError:
+    """Return what is told of an error that nobody expected."""
+    told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return DoctorError(f"a bug in rlhfdoctor ({told})", "please report it with --debug's output")
 
 
 def first_line(error: BaseException) -> str:

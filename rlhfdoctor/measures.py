@@ -172,8 +172,7 @@ def _filled(run: Run) -> dict[str, tuple[int, bool]]:
     counts = run.metrics.select(pl.col(names).is_finite().sum()).row(0) if names else ()
     others = run.metrics.select((pl.col(names) != 0.0).any()).row(0) if names else ()
     return {
-        name: (count, bool(other))
-        for name, count, other in zip(names, counts, others, strict=True)
+        name: (count, bool(other)) for name, count, other in zip(names, counts, others, strict=True)
     }
 
 

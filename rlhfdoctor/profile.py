@@ -19,6 +19,7 @@ from rlhfdoctor import registry
 from rlhfdoctor.errors import BadProfile, did_you_mean
 from rlhfdoctor.measures import logged, prefers
 from rlhfdoctor.model import TABLE_PLACES, Run, TableRow
+from rlhfdoctor.policy import KEYS, UNSTATED, Policy, policy_of
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.rules._config import samples_itself
 
@@ -48,7 +49,7 @@ class Profile:
 
     name: empty until a user or the run has chosen one. reason: why the run chose it; empty where
     the user did. origins: where each override comes from. table: the rollback table, empty for the
-    practitioners' own.
+    practitioners' own. policy: how a gate judges, where a file says so.
     """
 
     name: str = ""
@@ -57,6 +58,7 @@ class Profile:
     reason: str = ""
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     table: tuple[TableRow, ...] = ()
+    policy: Policy = UNSTATED
 
     def over(self, other: Profile) -> Profile:
         """Return this profile laid over another, whose limits hold where it has none."""
@@ -67,6 +69,7 @@ class Profile:
             require=other.require if self.require is None else self.require,
             origins=_laid(other.origins, self.origins),
             table=self.table or other.table,
+            policy=other.policy if self.policy == UNSTATED else self.policy,
         )
 
 
@@ -99,21 +102,23 @@ def built_in() -> Mapping[str, Profile]:
     return found
 
 
-def load(named: Path | str | None, settings: Sequence[str] = ()) -> Profile:
-    """Read a profile and ``CODE.limit=value`` settings.
+def load(
+    named: Path | str | None, settings: Sequence[str] = (), config: Path | None = None
+) -> Profile:
+    """Read a profile, ``CODE.limit=value`` settings, and the configuration of a project.
 
-    named: a built-in profile or a file; None leaves the choice to the run. A file's tables are rule
-    codes, its top-level ``require`` replaces the default list, ``[[rollback]]`` tables replace the
-    rollback table, ``extends`` names the built-in profile that it lies over; a pyproject.toml is
-    read under ``[tool.rlhfdoctor]``. Raises BadProfile for unknown names, wrong types and
-    unreadable files.
+    named: a built-in profile or a file; None leaves the choice to the configuration, or the run. A
+    file's tables are rule codes, its top-level ``require`` replaces the default list,
+    ``[[rollback]]`` tables replace the rollback table, ``extends`` names the built-in profile that
+    it lies over; ``policy.KEYS`` say how a gate judges; a pyproject.toml is read under
+    ``[tool.rlhfdoctor]``. config: the same, but without ``extends`` the run still chooses its
+    profile; beside a named profile only its policy holds. Raises BadProfile for unknown names,
+    wrong types and unreadable files.
     """
-    if named is None:
-        profile = Profile()
-    elif str(named) in built_in():
-        profile = built_in()[str(named)]
-    else:
-        profile = _read(named)
+    profile = Profile() if config is None else _read(config, chosen=False)
+    if named is not None:
+        own = built_in()[str(named)] if str(named) in built_in() else _read(named)
+        profile = own.over(Profile(policy=profile.policy))
     stated: dict[str, dict[str, object]] = {}
     for setting in settings:
         target, equals, value = setting.partition("=")
@@ -262,8 +267,42 @@ def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
     return tuple(_rule(code).code for code in codes)
 
 
-def _read(named: Path | str) -> Profile:
-    """Read a user's file, over the built-in profile that it extends."""
+CONFIGURATIONS = ("rlhfdoctor.toml", "pyproject.toml")
+"""Where a project says how its runs are judged, in the order in which they are looked for."""
+
+
+def configuration(folder: Path) -> Path | None:
+    """Return the configuration of a project, the first that a folder holds."""
+    for name in CONFIGURATIONS:
+        path = folder / name
+        if path.is_file() and (name != "pyproject.toml" or _speaks(path)):
+            return path
+    return None
+
+
+def _speaks(path: Path) -> bool:
+    """Say whether a pyproject.toml speaks of this tool; one that does not may be broken."""
+    try:
+        spoken = b"[tool.rlhfdoctor" in path.read_bytes()
+    except OSError:
+        return False
+    return spoken and "rlhfdoctor" in _table(_toml(path), "tool")
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
+    except (ValueError, RecursionError) as error:
+        raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
+
+
+def _read(named: Path | str, *, chosen: bool = True) -> Profile:
+    """Read a user's file, over the built-in profile that it extends.
+
+    chosen: without ``extends`` it lies over the rules' defaults, and the run has no choice.
+    """
     path = Path(named)
     if path.exists() and not path.is_file():
         raise BadProfile(f"cannot read {path}: it is no file", "give a TOML file")
@@ -272,14 +311,14 @@ def _read(named: Path | str) -> Profile:
             f"no profile is called {named}{did_you_mean(str(named), built_in(), CLOSE)}",
             f"known are {', '.join(built_in())}, or give a TOML file",
         )
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
-    except (ValueError, RecursionError) as error:
-        raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
+    table = _toml(path)
     if path.name == "pyproject.toml":
         table = _table(_table(table, "tool"), "rlhfdoctor")
+    policy = policy_of(table, path.parent)
+    check_codes([item.code for item in policy.ignores])
+    table = {key: value for key, value in table.items() if key not in KEYS}
+    if not chosen and "extends" not in table:
+        return replace(_checked("", table, str(path)), policy=policy)
     base = table.pop("extends", DEFAULT)
     if not isinstance(base, str) or base not in built_in():
         close = did_you_mean(str(base), built_in(), CLOSE)
@@ -287,7 +326,8 @@ def _read(named: Path | str) -> Profile:
             f"extends names no built-in profile: {base!r:.40}{close}",
             f"known are {', '.join(built_in())}",
         )
-    return _checked(path.stem, table, str(path)).over(built_in()[base])
+    found = _checked(path.stem, table, str(path)).over(built_in()[base])
+    return replace(found, policy=policy)
 
 
 def _checked(name: str, table: Mapping[str, object], origin: str) -> Profile:

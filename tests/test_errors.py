@@ -1,4 +1,5 @@
 import json
+import pickle
 import sys
 
 import pytest
@@ -28,3 +29,9 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it(
     )
     assert caught.value.hint == "pip install 'rlhfdoctor[recompute]'"
     assert isinstance(caught.value.__cause__, ImportError)
+
+
+@pytest.mark.parametrize("kind", [DoctorError, BadProfile, UnreadableRun])
+def test_an_error_travels_between_processes(kind: type[DoctorError]) -> None:
+    error = pickle.loads(pickle.dumps(kind("what", "do that")))
+    assert (type(error), str(error), error.message, error.hint) == (kind, "what", "what", "do that")

@@ -23,8 +23,10 @@ SCHEMA = 1
 
 @report("json")
 def json(diagnoses: Sequence[Diagnosis], page: Page) -> str:
-    """Print one diagnosis as one object, several under ``runs``."""
+    """Print one diagnosis as one object, several under ``runs``; a gate's always so."""
     documents = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
+    if page.gate is not None:
+        return dumps(envelope(page.exit_code, {"runs": documents, "failed": [*page.gate.failed]}))
     return one_or_runs(page.exit_code, documents)
 
 

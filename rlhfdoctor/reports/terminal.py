@@ -43,7 +43,12 @@ Line = tuple[int, Text]
 
 @report("terminal")
 def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
-    """Print each diagnosis: the five lines, findings, tree, rollback, what was not looked at."""
+    """Print each diagnosis: the five lines, findings, tree, rollback, what was not looked at.
+
+    A gate's: one line a run.
+    """
+    if page.gate is not None:
+        return write(gate_lines(diagnoses, page.gate.codes), page)
     lines: list[Line] = []
     for index, diagnosis in enumerate(diagnoses):
         if index:

@@ -1,0 +1,217 @@
+"""What a gate bears: findings that somebody looked at, for a reason and until a day.
+
+Two ways to say so. An ``[[ignore]]`` of the configuration names a rule, why, and until when; it is
+written by hand. A baseline is written by the gate and keeps the findings that runs had on a day by
+their fingerprints, so that only new or graver ones fail. Neither changes a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from rlhfdoctor.errors import BadProfile, DoctorError
+from rlhfdoctor.model import SEVERITIES, Acceptance, Diagnosis, Finding, Note, Severity
+
+_IGNORE = '[[ignore]] with code = "LEN002", reason = "...", until = 2027-01-31'
+
+LONGEST_REASON = 500
+"""Characters of a reason."""
+
+BASELINE = 1
+"""Counts breaking changes of the baseline file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """A rule whose findings fail no gate up to and including the day ``until``.
+
+    run: a pattern of names of runs ("*": of all), as a shell matches them. fingerprint: of the one
+    finding that is meant; empty: of all that the rule finds.
+    """
+
+    code: str
+    reason: str
+    until: date
+    run: str = "*"
+    fingerprint: str = ""
+
+    def covers(self, run: str, finding: Finding) -> bool:
+        """Say whether it speaks of this finding of this run, whatever the day."""
+        return (
+            finding.code == self.code
+            and fnmatchcase(run, self.run)
+            and self.fingerprint in ("", finding.fingerprint)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A finding of a baseline: accepted in runs of this name, as grave as it was or milder."""
+
+    run: str
+    code: str
+    fingerprint: str
+    severity: Severity
+    message: str = ""
+
+    def covers(self, run: str, finding: Finding) -> bool:
+        """Say whether it is this finding of this run, no graver than it was."""
+        same = (self.run, self.code, self.fingerprint) == (run, finding.code, finding.fingerprint)
+        return same and SEVERITIES.index(finding.severity) >= SEVERITIES.index(self.severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a gate judges. None, and empty: nothing was said, the defaults hold.
+
+    baseline: the path of the file, as seen from the working directory.
+    """
+
+    fail_on: Severity | None = None
+    allow_inconclusive: bool | None = None
+    baseline: str = ""
+    ignores: tuple[Ignore, ...] = ()
+
+
+UNSTATED = Policy()
+
+KEYS = ("fail-on", "allow-inconclusive", "baseline", "ignore")
+"""The entries of a configuration that are a policy."""
+
+
+def policy_of(table: Mapping[str, Any], folder: Path) -> Policy:
+    """Return the policy of a configuration; ``folder``: what its paths are relative to.
+
+    Raises BadProfile for a wrong type, a severity that is none, an ignore without reason or end.
+    """
+    fail_on = table.get("fail-on")
+    if fail_on is not None and fail_on not in SEVERITIES:
+        raise BadProfile(f"fail-on is no severity: {fail_on!r:.40}", ", ".join(SEVERITIES))
+    allowed = table.get("allow-inconclusive")
+    if not isinstance(allowed, bool | None):
+        raise BadProfile("allow-inconclusive must be true or false", "allow-inconclusive = true")
+    baseline = table.get("baseline", "")
+    if not isinstance(baseline, str) or "\0" in baseline:
+        raise BadProfile("baseline must be the path of a file", 'baseline = "baseline.json"')
+    ignores = table.get("ignore", [])
+    if not isinstance(ignores, list):
+        raise BadProfile("ignore must be tables, one a rule", _IGNORE)
+    return Policy(
+        fail_on,
+        allowed,
+        str(folder / baseline) if baseline else "",
+        tuple(_ignore(item, place) for place, item in enumerate(ignores, start=1)),
+    )
+
+
+def _ignore(item: object, place: int) -> Ignore:
+    if not isinstance(item, dict) or {*item} - set(Ignore.__dataclass_fields__):
+        raise BadProfile(f"ignore {place} is none", f"{_IGNORE}; also run, fingerprint")
+    code, reason, until = item.get("code"), item.get("reason"), item.get("until")
+    run, fingerprint = item.get("run", "*"), item.get("fingerprint", "")
+    if not isinstance(code, str):
+        raise BadProfile(f"ignore {place} names no rule", _IGNORE)
+    if not isinstance(reason, str) or not 0 < len(reason.strip()) <= LONGEST_REASON:
+        raise BadProfile(f"the ignore of {code:.40} needs a reason, in a sentence", _IGNORE)
+    if not isinstance(until, date) or isinstance(until, datetime):
+        raise BadProfile(f"the ignore of {code:.40} needs the day on which it ends", _IGNORE)
+    if not isinstance(run, str) or not isinstance(fingerprint, str):
+        raise BadProfile(f"run and fingerprint in the ignore of {code:.40} are texts", _IGNORE)
+    return Ignore(code, reason.strip(), until, run, fingerprint)
+
+
+def accept(
+    diagnosis: Diagnosis, ignores: Sequence[Ignore], known: Sequence[Known], today: date
+) -> Diagnosis:
+    """Return a diagnosis whose findings say who accepts them; an ignore that ended is noted.
+
+    What was accepted before stays so.
+    """
+    name = diagnosis.run.name
+    notes: dict[Ignore, Note] = {}
+    findings = []
+    for finding in diagnosis.findings:
+        accepted = finding.accepted
+        if any(item.covers(name, finding) for item in known):
+            accepted = Acceptance("baseline", "known from the baseline")
+        for item in ignores:
+            if not item.covers(name, finding):
+                continue
+            if item.until >= today:
+                accepted = Acceptance("ignore", item.reason, item.until.isoformat())
+                break
+            told = f"it ended on {item.until} and accepts nothing any more ({item.reason})"
+            notes[item] = Note(f"ignore of {item.code}", told)
+        findings.append(replace(finding, accepted=accepted))
+    return replace(diagnosis, findings=(*findings,), notes=(*diagnosis.notes, *notes.values()))
+
+
+def exit_code(
+    diagnosis: Diagnosis,
+    fail_on: Severity,
+    *,
+    allow_inconclusive: bool = False,
+    require: Sequence[str] = (),
+) -> int:
+    """Return 1 for a finding from a severity up that nobody accepts, 3 for one who did not look.
+
+    require: codes of rules that must have looked even where an inconclusive run may pass.
+    """
+    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    if any(item.severity in failing and item.accepted is None for item in diagnosis.findings):
+        return 1
+    looked = {*diagnosis.clear, *(item.code for item in diagnosis.findings)}
+    blind = any(code not in looked for code in require)
+    return 3 if blind or (diagnosis.unanswered and not allow_inconclusive) else 0
+
+
+def read_baseline(path: Path) -> tuple[Known, ...]:
+    """Read what ``recorded`` wrote. Raises DoctorError where it is none."""
+    hint = "rlhfdoctor gate RUN... --write-baseline FILE writes one"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DoctorError(f"cannot read the baseline {path}: {error.strerror}", hint) from error
+    except (ValueError, RecursionError) as error:
+        raise DoctorError(f"{path} is no JSON", hint) from error
+    if not isinstance(document, dict) or document.get("baseline") != BASELINE:
+        raise DoctorError(f"{path} is no baseline of this version", hint)
+    found = document.get("accepted")
+    if not isinstance(found, list):
+        raise DoctorError(f"{path} accepts nothing", hint)
+    return tuple(_known(item, path, hint) for item in found)
+
+
+def _known(item: object, path: Path, hint: str) -> Known:
+    told = item if isinstance(item, dict) else {}
+    for name in ("run", "code", "fingerprint", "severity"):
+        if not isinstance(told.get(name), str):
+            raise DoctorError(f"{path}: an entry has no {name}", hint)
+    severity = next((one for one in SEVERITIES if one == told["severity"]), None)
+    if severity is None:
+        raise DoctorError(f"{path}: {told['severity']!r:.40} is no severity", hint)
+    message = str(told.get("message", ""))
+    return Known(told["run"], told["code"], told["fingerprint"], severity, message)
+
+
+def recorded(diagnoses: Sequence[Diagnosis], keep: Sequence[Known] = ()) -> str:
+    """Return the baseline that accepts what these runs show and no ignore covers.
+
+    keep: entries of the baseline that it replaces; those of other runs stay.
+    """
+    judged = {diagnosis.run.name for diagnosis in diagnoses}
+    entries = [item for item in keep if item.run not in judged]
+    for diagnosis in diagnoses:
+        entries += [
+            Known(diagnosis.run.name, item.code, item.fingerprint, item.severity, item.message)
+            for item in diagnosis.findings
+            if item.accepted is None or item.accepted.by == "baseline"
+        ]
+    document = {"baseline": BASELINE, "accepted": [asdict(item) for item in entries]}
+    return json.dumps(document, indent=2) + "\n"

@@ -1,0 +1,257 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from rlhfdoctor import gate
+from rlhfdoctor.cli import run_cli
+from rlhfdoctor.profile import Profile
+from tests.builders import FIXTURES, HEALTHY, RUNS, log_history, write_state
+from tests.test_cli import cli, document
+
+NEXT_WEEK = (date.today() + timedelta(days=7)).isoformat()
+LAST_WEEK = (date.today() - timedelta(days=7)).isoformat()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with two runs in it."""
+    for name in ("ppo_late", "ppo_healthy"):
+        shutil.copytree(FIXTURES / name, tmp_path / "runs" / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ignores(*codes: str, until: str = NEXT_WEEK, more: str = "") -> str:
+    return "".join(
+        f'[[ignore]]\ncode = "{code}"\nreason = "an experiment"\nuntil = {until}\n{more}\n'
+        for code in codes
+    )
+
+
+def failing(capsys: pytest.CaptureFixture[str], run: str) -> list[str]:
+    found = document(capsys, "gate", run)["runs"][0]["findings"]
+    return sorted({item["code"] for item in found if item["severity"] == "critical"})
+
+
+# the configuration of a project
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        pytest.param("rlhfdoctor.toml", "", id="its own file"),
+        pytest.param("pyproject.toml", "[tool.rlhfdoctor]\n", id="the project's file"),
+    ],
+)
+def test_the_working_directory_says_how_runs_are_judged(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str, head: str
+) -> None:
+    assert cli(capsys, "gate", "runs/ppo_late")[0] == 1
+    codes = failing(capsys, "runs/ppo_late")
+    assert codes
+    text = head + ignores(*codes).replace(
+        "[[ignore]]", "[[tool.rlhfdoctor.ignore]]" if head else "[[ignore]]"
+    )
+    (project / name).write_text(text, encoding="utf-8")
+    assert cli(capsys, "gate", "runs/ppo_late")[0] == 0
+    assert cli(capsys, "diagnose", "runs/ppo_late", "--fail-on", "critical")[0] == 0
+    accepted = document(capsys, "gate", "runs/ppo_late")["runs"][0]
+    assert accepted["verdict"] == "collapsed"
+    assert accepted["profile"] == "dialogue" or accepted["profile"], "the run still chooses"
+
+
+def test_its_own_file_comes_before_the_projects(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "rlhfdoctor.toml").write_text('fail-on = "info"\n', encoding="utf-8")
+    (project / "pyproject.toml").write_text(
+        '[tool.rlhfdoctor]\nfail-on = "nonsense"\n', encoding="utf-8"
+    )
+    assert cli(capsys, "gate", "runs/ppo_healthy")[0] == 1
+    assert cli(capsys, "gate", "runs/ppo_healthy", "--fail-on", "critical")[0] == 0
+
+
+def test_a_project_file_of_others_may_be_broken(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "pyproject.toml").write_text("[tool", encoding="utf-8")
+    assert cli(capsys, "gate", "runs/ppo_healthy")[0] == 0
+    (project / "pyproject.toml").write_text("[tool.rlhfdoctor", encoding="utf-8")
+    code, _, err = cli(capsys, "gate", "runs/ppo_healthy")
+    assert code == 2
+    assert "no valid TOML" in err
+
+
+@pytest.mark.parametrize("command", ["gate", "diagnose", "rollback"])
+def test_a_run_has_no_say_in_how_it_is_judged(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    codes = failing(capsys, "runs/ppo_late")
+    monkeypatch.chdir(project / "runs/ppo_late")
+    Path("rlhfdoctor.toml").write_text(ignores(*codes), encoding="utf-8")
+    code, _, err = cli(capsys, command, ".")
+    assert "lies in the run and is not obeyed" in err
+    assert code == (1 if command == "gate" else 0)
+    if command == "gate":
+        assert cli(capsys, command, ".", "--config", "rlhfdoctor.toml")[0] == 0
+
+
+def test_limits_of_a_configuration_lie_over_the_profile_that_the_run_chooses(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "rlhfdoctor.toml").write_text("[KL002]\nceiling = 4.25\n", encoding="utf-8")
+    limits = document(capsys, "profile", "show", "runs/ppo_late")
+    stated = {f"{item['code']}.{item['limit']}": item for item in limits["limits"]}
+    assert stated["KL002.ceiling"]["value"] == 4.25
+    assert stated["KL002.ceiling"]["origin"] == "rlhfdoctor.toml"
+    named = document(capsys, "profile", "show", "runs/ppo_late", "--profile", "creative")
+    assert named["profile"] == "creative"
+    values = {f"{item['code']}.{item['limit']}": item["value"] for item in named["limits"]}
+    assert values["KL002.ceiling"] != 4.25, "a profile that is named replaces its limits"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(ignores("KL9"), "no rule has the code KL9", id="an unknown rule"),
+        pytest.param("fail_on = 'info'", "unknown entry fail_on", id="an unknown entry"),
+        pytest.param("baseline = 'none.json'", "cannot read the baseline", id="a missing baseline"),
+    ],
+)
+def test_a_wrong_configuration_is_no_pass(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+) -> None:
+    (project / "rlhfdoctor.toml").write_text(text, encoding="utf-8")
+    code, out, err = cli(capsys, "gate", "runs/ppo_healthy")
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+def test_an_ignore_that_ended_is_warned_of(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = failing(capsys, "runs/ppo_late")
+    (project / "rlhfdoctor.toml").write_text(ignores(*codes, until=LAST_WEEK), encoding="utf-8")
+    code, _, err = cli(capsys, "gate", "runs/ppo_late")
+    assert code == 1
+    assert f"the ignore of {codes[0]} ended on {LAST_WEEK}" in err
+
+
+# the baseline
+
+
+def test_a_baseline_lets_known_findings_pass(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(capsys, "gate", "runs/ppo_late", "--write-baseline", "known.json")[0] == 0
+    assert cli(capsys, "gate", "runs/ppo_late", "--baseline", "known.json")[0] == 0
+    (project / "rlhfdoctor.toml").write_text('baseline = "known.json"\n', encoding="utf-8")
+    assert cli(capsys, "gate", "runs/ppo_late")[0] == 0
+    shutil.copytree("runs/ppo_late", "runs/ppo_next")
+    assert cli(capsys, "gate", "runs/ppo_late", "runs/ppo_next")[0] == 1
+
+
+def test_a_baseline_is_never_written_into_a_run(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = next(Path("runs/ppo_late").rglob("trainer_state.json"))
+    before = state.read_bytes()
+    assert cli(capsys, "gate", "runs/ppo_late", "--write-baseline", state)[0] == 2
+    assert state.read_bytes() == before
+
+
+def test_a_baseline_does_not_hide_what_was_not_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_state(tmp_path, log_history("grpo_healthy")[:9])
+    known = tmp_path.parent / f"{tmp_path.name}.json"
+    assert cli(capsys, "gate", tmp_path, "--write-baseline", known)[0] == 3
+    assert cli(capsys, "gate", tmp_path, "--allow-inconclusive")[0] == 0
+    assert cli(capsys, "gate", tmp_path, "--allow-inconclusive", "--require", "KL002")[0] == 3
+
+
+# many runs
+
+
+def test_processes_say_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [FIXTURES / name for name in sorted(RUNS)] + [FIXTURES / "nowhere"]
+    one = cli(capsys, "gate", *paths, "--jobs", 1, "--format", "json")
+    two = cli(capsys, "gate", *paths, "--jobs", 2, "--format", "json")
+    assert one == two
+    assert one[0] == 2
+    assert len(json.loads(one[1])["runs"]) == len(RUNS)
+
+
+@pytest.mark.parametrize(
+    ("paths", "asked", "least", "most"),
+    [(1, None, 1, 1), (3, None, 1, 1), (4000, None, 1, os.cpu_count()), (3, 8, 3, 3), (9, 2, 2, 2)],
+)
+def test_how_many_processes(paths: int, asked: int | None, least: int, most: int) -> None:
+    assert least <= gate.processes(paths, asked) <= most
+
+
+def _dies(given: gate.Given, terms: gate.Terms) -> gate.Outcome:
+    if given.called.name == "bad":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return gate.Outcome(given.called)
+
+
+def test_a_process_that_is_killed_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "_of_path", _dies)
+    paths = [gate.Given(Path(name), Path(name)) for name in ("bad", "good")]
+    outcomes = list(gate.judged(paths, gate.Terms(Profile()), jobs=2))
+    assert [item.path.name for item in outcomes] == ["bad", "good"]
+    assert outcomes[0].exit_code == 2
+    assert "was killed" in str(outcomes[0].error)
+
+
+def test_the_same_exit_code_whatever_the_format(capsys: pytest.CaptureFixture[str]) -> None:
+    from rlhfdoctor import registry
+    from rlhfdoctor.reports import Report
+
+    for name, expected in (("ppo_late", 1), (HEALTHY[0], 0)):
+        for report in registry.members("reports", Report):
+            assert run_cli(["gate", str(FIXTURES / name), "--format", report.name]) == expected
+            capsys.readouterr()
+
+
+def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
+    rows = [{"step": step, "kl": 0.1, "reward": 1.0} for step in range(1, 200_001)]
+    for name in "abcd":
+        (tmp_path / name).mkdir()
+        write_state(tmp_path / name, rows)
+    command = [sys.executable, "-m", "rlhfdoctor", "gate", *"abcd", "--jobs", "2"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    time.sleep(2.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+
+
+def test_the_configuration_of_the_readme_is_one(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (FIXTURES.parent / "README.md").read_text(encoding="utf-8")
+    text = readme.partition("```toml\n")[2].partition("```")[0]
+    assert "[[ignore]]" in text
+    (project / "rlhfdoctor.toml").write_text(text, encoding="utf-8")
+    (project / "rlhf-baseline.json").write_text('{"baseline": 1, "accepted": []}', encoding="utf-8")
+    assert cli(capsys, "gate", "runs/ppo_late")[0] == 1
