@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlhfdoctor.errors import DoctorError, bug
 from rlhfdoctor.model import Diagnosis, Run
 from rlhfdoctor.policy import Known, accept
 from rlhfdoctor.profile import Profile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 FEWEST_EACH = 4
 """Paths a process from which another one pays: to start one costs what judging two logs of 5,000
@@ -157,6 +158,9 @@ def _all(runs: Sequence[Run], terms: Terms) -> list[Diagnosis]:
 
 def _in_processes(paths: Sequence[Given], terms: Terms, jobs: int) -> Iterator[Outcome]:
     """Yield outcomes of processes; a path whose process was killed is one that was not judged."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     with ExitStack() as stack:
         pool = ProcessPoolExecutor(jobs, get_context("spawn"), _quiet)
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
@@ -166,6 +170,8 @@ def _in_processes(paths: Sequence[Given], terms: Terms, jobs: int) -> Iterator[O
 
 
 def _result(path: Path, future: Future[Outcome]) -> Outcome:
+    from concurrent.futures.process import BrokenProcessPool
+
     try:
         return future.result()
     except BrokenProcessPool:

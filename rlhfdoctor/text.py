@@ -47,12 +47,12 @@ _TIGHT = (
 )
 """East Asian punctuation."""
 
-_WORD = re.compile(f"[{_UNSPACED}]|[^\\s{_UNSPACED}]+")
+_WORD = f"[{_UNSPACED}]|[^\\s{_UNSPACED}]+"
 _CLUSTERED_WORD = f"(?=[{_UNSPACED}])\\X|[^\\s\\x1c-\\x1f{_UNSPACED}]+"
-_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
-_JOINING = re.compile(f"[^{_ALONE}]")
+_UNSPACED_CHARACTER = f"[{_UNSPACED}]"
+_JOINING = f"[^{_ALONE}]"
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
-_SPACE = re.compile(
+_SPACE = (
     f"((?:^|(?<= ))[{_UNSPACED}]\\S*)(?<![\u1039\u17d2]) (?=[{_UNSPACED}{_TIGHT}])"  # viramas join
     f"|(?<=[{_TIGHT}])() (?=[{_UNSPACED}])"
 )
@@ -103,7 +103,7 @@ Token = TypeVar("Token", bound=Hashable)
 
 def plain(text: str) -> bool:
     """Tell whether white space alone separates the words: ``words(text) == text.split()``."""
-    return text.isascii() or not _UNSPACED_CHARACTER.search(text)
+    return text.isascii() or not _compiled(_UNSPACED_CHARACTER).search(text)
 
 
 def words(text: str) -> list[str]:
@@ -117,9 +117,9 @@ def words(text: str) -> list[str]:
     """
     if plain(text):
         return text.split()
-    if _JOINING.search(text):
+    if _compiled(_JOINING).search(text):
         return _regex(_CLUSTERED_WORD).findall(text)
-    return _WORD.findall(text)
+    return _compiled(_WORD).findall(text)
 
 
 def words_from(text: str, start: int, count: int) -> list[str]:
@@ -135,7 +135,7 @@ def graphemes(text: str) -> int:
     A letter with its accents is one, a flag is one, a family of faces is one, CR LF is one. Equal
     to the matches of ``\X`` in the package ``regex``, whose version says which Unicode.
     """
-    if text.isascii() or not _JOINING.search(text):
+    if text.isascii() or not _compiled(_JOINING).search(text):
         return len(text) - text.count("\r\n")
     paired = _FLAG.sub("x", text)  # at each flag of a row regex would count back to the first
     return _regex(r"\X").subn("", paired)[1]
@@ -147,7 +147,7 @@ def joined(tokens: Iterable[str]) -> str:
     None between two words of an unspaced script, nor between one and East Asian punctuation.
     ``words`` splits the result into the same words again.
     """
-    return _SPACE.sub(r"\1", " ".join(tokens))
+    return _compiled(_SPACE).sub(r"\1", " ".join(tokens))
 
 
 def cut(said: str, most: int) -> str:
@@ -303,7 +303,7 @@ def gopher(text: str, tokens: Sequence[str]) -> dict[str, float]:
         shares[f"duplicate {name}"] = len(repeated) / len(parts)
         characters = sum(len(parts[index]) for index in repeated)
         shares[f"characters in duplicate {name}"] = characters / sum(map(len, parts))
-    if len(_UNSPACED_CHARACTER.findall(text)) > len(tokens) / 2:
+    if len(_compiled(_UNSPACED_CHARACTER).findall(text)) > len(tokens) / 2:
         return shares
     shares = dict.fromkeys(GOPHER, 0.0) | shares
     ends = [0, *accumulate(map(len, tokens))]
@@ -377,6 +377,12 @@ def _script(character: str) -> str | None:
         return _LATIN if character.isalpha() else None
     found = _regex(_SCRIPT).match(character) if character.isalpha() else None
     return chr(SCRIPTS.index(str(found.lastgroup))) if found else None
+
+
+@lru_cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern that speaks of most scripts: 2 ms, which text in ASCII never pays."""
+    return re.compile(pattern)
 
 
 @lru_cache

@@ -226,6 +226,14 @@ def test_the_same_exit_code_whatever_the_format(capsys: pytest.CaptureFixture[st
             capsys.readouterr()
 
 
+def test_every_run_of_a_document_has_its_own_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = document(capsys, "gate", FIXTURES / "ppo_late", FIXTURES / HEALTHY[0])
+    assert told["exit_code"] == 1
+    assert [run["exit_code"] for run in told["runs"]] == [1, 0]
+
+
 def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
     rows = [{"step": step, "kl": 0.1, "reward": 1.0} for step in range(1, 200_001)]
     for name in "abcd":

@@ -7,9 +7,6 @@ from typing import Any
 
 import yaml
 
-LARGEST = 2**20
-"""Bytes of a configuration that are read; none is so long."""
-
 DEEPEST = 64
 """Levels of nesting that are followed."""
 

@@ -8,10 +8,13 @@ from itertools import islice
 from pathlib import Path
 
 from rlhfdoctor.model import Location, Note, Setting
-from rlhfdoctor.readers import Item, _yaml, reader
+from rlhfdoctor.readers import Item, reader
 from rlhfdoctor.readers._json import clean, flatten, loads
 from rlhfdoctor.readers._open import fault_of, opened
 from rlhfdoctor.readers._settings import arguments_of, program_of, settings_of
+
+LARGEST = 2**20
+"""Bytes of a configuration that are read; none is so long."""
 
 MOST_LEAVES = 20_000
 """Values of one configuration that are looked at."""
@@ -71,10 +74,10 @@ def config(path: Path) -> Iterator[Item]:
         yield Note(path.name, "is a pickle, which could run code; not read")
         return
     with opened(path) as file:
-        text = file.read(_yaml.LARGEST + 1)
+        text = file.read(LARGEST + 1)
         fault = fault_of(file)
-    if fault or len(text) > _yaml.LARGEST:
-        told = fault or f"is longer than {_yaml.LARGEST} bytes; no configuration is; not read"
+    if fault or len(text) > LARGEST:
+        told = fault or f"is longer than {LARGEST} bytes; no configuration is; not read"
         yield Note(path.name, told, unread=True)
         return
     try:
@@ -100,6 +103,8 @@ def _parsed(text: bytes, name: str) -> object:
             return loads(text)
         except ValueError as error:
             raise ValueError(f"no valid JSON ({error})") from None
+    from rlhfdoctor.readers import _yaml
+
     return _yaml.load(text)
 
 

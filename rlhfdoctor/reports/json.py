@@ -23,10 +23,15 @@ SCHEMA = 1
 
 @report("json")
 def json(diagnoses: Sequence[Diagnosis], page: Page) -> str:
-    """Print one diagnosis as one object, several under ``runs``; a gate's always so."""
-    documents = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
+    """Print one diagnosis as one object, several under ``runs``.
+
+    A gate's always stand under ``runs``, each with its own exit code, beside those that failed.
+    """
     if page.gate is not None:
-        return dumps(envelope(page.exit_code, {"runs": documents, "failed": [*page.gate.failed]}))
+        pairs = zip(diagnoses, page.gate.codes, strict=True)
+        runs = [published(diagnosis, code) for diagnosis, code in pairs]
+        return dumps(envelope(page.exit_code, {"runs": runs, "failed": [*page.gate.failed]}))
+    documents = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
     return one_or_runs(page.exit_code, documents)
 
 
