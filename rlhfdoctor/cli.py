@@ -84,6 +84,15 @@ class By(str, enum.Enum):
     step = "step"
 
 
+class Target(str, enum.Enum):
+    """What ``export --to`` makes."""
+
+    grafana = "grafana"
+    openmetrics = "openmetrics"
+    parquet = "parquet"
+    csv = "csv"
+
+
 class Axis(str, enum.Enum):
     """What ``compare --by`` aligns runs by."""
 
@@ -925,6 +934,63 @@ def _backtest_text(form: str, documents: Sequence[Any]) -> str:
 
 
 @app.command()
+def export(
+    run: RunPath = Path(),
+    to: Annotated[Target, typer.Option("--to", help="What it is for.")] = Target.csv,
+    long: Annotated[
+        bool, typer.Option("--long", help="csv, parquet: everything as it was logged.")
+    ] = False,
+    samples: Samples = None,
+    dialect: DialectName = None,
+    mapping: Maps = None,
+    profile: ProfileName = None,
+    settings: Settings = None,
+    run_number: RunNumber = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="PATH", help="Write here, not to the screen.")
+    ] = None,
+) -> int:
+    """Give a run to other tools: Grafana, Prometheus, tables.
+
+    csv and parquet: one row a step, columns under the names that inspect lists, null where nothing
+    was logged. openmetrics: for promtool tsdb create-blocks-from openmetrics; grafana: a dashboard
+    that shows it.
+    """
+    if to is Target.parquet and output is None and sys.stdout is not None and sys.stdout.isatty():
+        raise DoctorError("parquet is no text", "--output run.parquet, or a pipe")
+    limits = _limits(profile, settings, [run])
+    if output is not None:
+        _check_writable(output, ())
+    found = _read(run, samples, dialect, mapping, run_number)
+    data = _exported(to, found, limits, long=long)
+    if output is not None:
+        _write(output, data, found)
+    elif isinstance(data, str):
+        _print(data)
+    elif sys.stdout is not None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def _exported(to: Target, found: Sequence[Run], limits: Profile, *, long: bool) -> str | bytes:
+    from io import BytesIO
+
+    from rlhfdoctor import export as exporting
+
+    if to in (Target.grafana, Target.openmetrics):
+        diagnoses = _diagnoses(found, limits)
+        text = exporting.dashboard if to is Target.grafana else exporting.openmetrics
+        return text(diagnoses)
+    frame = exporting.record(found) if long else exporting.table(found).lazy()
+    if to is Target.csv:
+        return exporting.harmless(frame).collect().write_csv()
+    buffer = BytesIO()
+    frame.collect().write_parquet(buffer, metadata=exporting.columns(found))
+    return buffer.getvalue()
+
+
+@app.command()
 def inspect(
     run: RunPath = Path(),
     samples: Samples = None,
@@ -1311,13 +1377,13 @@ def _write_outputs(
         _write(Path(path), text, [diagnosis.run for diagnosis in diagnoses])
 
 
-def _write(path: Path, text: str, runs: Sequence[Run]) -> None:
+def _write(path: Path, data: str | bytes, runs: Sequence[Run]) -> None:
     """Write a report, never over a file of a run and never through a link."""
     _check_writable(path, runs)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK, 0o666)
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(handle, "wb") as file:
+            file.write(data.encode("utf-8") if isinstance(data, str) else data)
     except OSError as error:
         told = "it is a link" if path.is_symlink() else error.strerror
         raise DoctorError(
