@@ -25,6 +25,7 @@ import polars as pl
 from rlhfdoctor import __version__
 from rlhfdoctor.claims import BUNDLE, KIND
 from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.excerpts import taken
 from rlhfdoctor.masking import MASK, masked
 from rlhfdoctor.measures import last_drawn
 from rlhfdoctor.model import Diagnosis, Onset, Run
@@ -111,34 +112,27 @@ def last_samples(run: Run, onset: Onset | None, keep: int) -> tuple[pl.DataFrame
     """
     count = run.sample_count
     if not count:
-        return _taken(run, last_drawn(run, 0)), "The run has no samples."
+        return taken(run, last_drawn(run, 0)), "The run has no samples."
     dated = run.samples.select(pl.col("step").count()).collect().item()
     if onset is None or not dated:
         last = last_drawn(run, keep)
         why = "No onset was found" if onset is None else "The samples tell no steps"
         which = f"{why}: these are the last {last.height} of {count} samples."
-        return _taken(run, last), which
+        return taken(run, last), which
     before = last_drawn(run, count, onset.low - 1)
     last = before.tail(keep)
     when = f"the onset at step {onset.step} (between {onset.low} and {onset.high})"
     if not last.height:
-        return _taken(run, last), f"None of the {count} samples was drawn before {when}."
+        return taken(run, last), f"None of the {count} samples was drawn before {when}."
     first, final = last["step"][0], last["step"][-1]
     steps = f"of step {final}" if first == final else f"of steps {first} to {final}"
     offset = f" (log rows less the offset of {run.log_offset})" if run.log_offset else ""
-    taken = _taken(run, last)
-    files = ", ".join(taken["source"].unique(maintain_order=True).drop_nulls())
-    return taken, (
+    kept = taken(run, last)
+    files = ", ".join(kept["source"].unique(maintain_order=True).drop_nulls())
+    return kept, (
         f"The last {last.height} of the {before.height} samples drawn before {when}:"
         f" {steps}{offset}, in {files}."
     )
-
-
-def _taken(run: Run, places: pl.DataFrame) -> pl.DataFrame:
-    """Return the samples at these places of the frame, in this order."""
-    order = places.select("place").with_row_index("order").lazy()
-    found = run.samples.with_row_index("place").join(order, on="place")
-    return found.sort("order").drop("place", "order").collect()
 
 
 def _place(folder: Path) -> Path:
@@ -199,14 +193,14 @@ def _parts(diagnosis: Diagnosis, told: Diagnosis, exit_code: int, keep: int) -> 
     """Return the files of one run, the list of them last; told: the diagnosis without secrets."""
     run, plan = told.run, told.rollback
     rungs = masked(ladder(diagnosis.run, diagnosis.rollback))
-    taken, which = last_samples(run, diagnosis.onset, keep)
+    kept, which = last_samples(run, diagnosis.onset, keep)
     plan_told = published.envelope(exit_code, published.rollback_document(told, rungs))
     parts = [
         _json("diagnosis.json", "the diagnosis", published.published(told, exit_code)),
         _part("diagnosis.md", "the diagnosis, to read", markdown.render([told], Page(exit_code))),
         _json("rollback.json", "the plan, how to go on, and the ladder", plan_told),
         _part("rollback.md", "the plan, to read", rollback_markdown(plan, rungs)),
-        _part("samples.jsonl", f"{taken.height} samples", _lines(taken)),
+        _part("samples.jsonl", f"{kept.height} samples", _lines(kept)),
         _frame("metrics.parquet", run.metrics, run.metrics.write_parquet),
         _frame("metrics.csv", run.metrics, run.metrics.write_csv),
         _json("columns.json", "units and sources of the metrics", {"columns": _columns(run)}),

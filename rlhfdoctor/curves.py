@@ -103,6 +103,13 @@ def _of(run: Run, quantity: str) -> Iterator[Panel]:
         )
 
 
+def not_finite(run: Run, column: str) -> tuple[int, ...]:
+    """Return the logged steps at which a column was logged as NaN or as an infinity."""
+    values = run.metrics[column]
+    there = run.metrics.filter(values.is_not_null() & ~values.is_finite())
+    return tuple(there["step"].to_list())
+
+
 def _words(column: Column) -> str:
     """Return what a column is in words, behind "held-out" where it is of an evaluation."""
     metric = metric_of(column.metric)

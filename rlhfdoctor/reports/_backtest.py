@@ -28,7 +28,7 @@ OPEN_LOOP = (
 def backtest_sections(document: Row, width: int = 0) -> Iterator[tuple[str, list[Part]]]:
     """Yield the titles of a backtest and what stands below them, for a page; 0: no limit."""
     yield _headline(document), []
-    yield "Alarms", [*_alarms(document["alarms"])]
+    yield "Alarms", [*alarm_parts(document["alarms"])]
     if document["rules"] is not None:
         yield "Our own rules", [*_rules(document["rules"])]
     yield "KL controllers", [*_controllers(document["controllers"], document["constants"], width)]
@@ -70,7 +70,8 @@ def _over(alarm: Row) -> list[Row]:
     return [item for item in alarm["spans"] if item["over_step"] is not None]
 
 
-def _alarms(alarms: Sequence[Row]) -> Iterator[Part]:
+def alarm_parts(alarms: Sequence[Row]) -> Iterator[Part]:
+    """Yield alarms as a table, then those that could not look, then what to mind of the others."""
     looked = [alarm for alarm in alarms if not alarm["unknown"]]
     priced = any(alarm["gpu_hours_saved"] is not None for alarm in looked)
     if looked:
