@@ -26,8 +26,6 @@ MOST_PROMPT, MOST_RESPONSE, MOST_LOOP = 240, 700, 280
 LOOKED = 100_000
 """Characters of a text that are masked and looked at; the rest is counted, not shown."""
 
-SHOWN = ("source", "line", "step", "prompt", "response", "reward")
-
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
@@ -76,7 +74,8 @@ def excerpts(run: Run, onset: Onset | None, each: int = EACH) -> tuple[Moment, .
     dated = places.drop_nulls("step").with_columns(row=pl.col("step") + run.log_offset)
     before = dated.filter(pl.col("row") < onset.low).tail(each)
     after = dated.filter(pl.col("row") >= onset.high).head(each)
-    last = dated.tail(each).join(after, on="place", how="anti")
+    told = pl.concat([before, after])
+    last = dated.tail(each).join(told, on="place", how="anti", maintain_order="left")
     return _moments(
         run,
         {"Before the onset": before, "From the onset on": after, "At the end": last},

@@ -7,6 +7,7 @@ lie in an inner picture that is stretched over it. Colours are classes of the pa
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -36,8 +37,10 @@ LONGEST = 28
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A curve with its place in the palette; points alone, or a line broken where values were not
-    finite (``broken``: those steps)."""
+    """A curve with its place in the palette: points alone, or a line.
+
+    broken: steps whose value was not finite, where the line has a gap.
+    """
 
     line: Line
     colour: int
@@ -133,8 +136,8 @@ def _elements(
         yield f'<line class="grid" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{told}</text>'
     yield f'<line class="base" x1="0" x2="100%" y1="{height}" y2="{height}"/>'
-    for number, (step, told) in enumerate(_steps(axis)):
-        x = axis.at(step)
+    for number, (tick, told) in enumerate(_steps(axis)):
+        x = axis.at(tick)
         anchor = "start" if x < 0.08 else "end" if x > 0.92 else "middle"
         word = f"step {told}" if not number else told
         yield _upright("tick", x, height, height + 5)
@@ -180,7 +183,8 @@ def _path(item: Drawn, axis: Axis, scale: _Scale, height: int) -> str:
     A point alone is a stroke without length, which round ends make a dot.
     """
     line = thinned(item.line, POINTS)
-    broken, parts, after = iter(item.broken), [], False
+    parts: list[str] = []
+    broken, after = iter(item.broken), False
     gap = next(broken, None)
     for step, value in zip(line.steps, line.values, strict=True):
         while gap is not None and gap <= step:
@@ -199,9 +203,9 @@ def _scale(values: Sequence[float]) -> _Scale:
         low = 0.0
     if low == high:
         low, high = (0.0, 1.0) if not low else (low - abs(low) / 2, high + abs(high) / 2)
-    room = (high / 2 - low / 2) * 2 * ROOM
-    room = room if math.isfinite(room) else 0.0
-    return _Scale(low - room if low < 0 or low > high / 2 else low, high + room, False)
+    room = (high / 2 - low / 2) * (2 * ROOM)
+    low = low - room if low else low
+    return _Scale(max(low, -sys.float_info.max), min(high + room, sys.float_info.max), False)
 
 
 def _values(scale: _Scale) -> list[tuple[float, str]]:
@@ -226,13 +230,13 @@ def _steps(axis: Axis) -> list[tuple[float, str]]:
 def _ticks(low: float, high: float) -> list[float]:
     """Return round numbers from one to another, ``TICKS`` at most; the ends where there are none.
 
-    Steps of 1, 2 or 5 times a power of ten.
+    Steps of 1, 2, 2.5 or 5 times a power of ten.
     """
     span = high / TICKS - low / TICKS
     power = 10.0 ** math.floor(math.log10(span)) if span > 0 else 0.0
     if not power or low + power == low or high - power == high:
         return sorted({low, high})
-    stride = next((power * times for times in (1, 2, 5) if power * times >= span), power * 10)
+    stride = next((power * times for times in (1, 2, 2.5, 5) if power * times >= span), power * 10)
     first, last = math.ceil(low / stride), math.floor(high / stride)
     return [number * stride for number in range(first, last + 1)]
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rlhfdoctor import __version__
-from rlhfdoctor.curves import QUANTITIES, Line, Panel, not_finite, panels
+from rlhfdoctor.curves import QUANTITIES, SMOOTHED, Line, Panel, not_finite, panels
 from rlhfdoctor.excerpts import excerpts
 from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Answer, Cause, Diagnosis, Evidence, Finding, RollbackPlan, Rung, Skip
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 TALL, LOW = 200, 130
-"""Heights of the first plot of a run and of the others, in CSS pixels."""
+"""Heights of the plot of three lines and of the others, in CSS pixels."""
 
 OPEN = 2
 """Pieces of evidence of a finding that are seen without opening the rest."""
@@ -163,7 +163,7 @@ def _figures(
     drawn = [*panels(run)]
     known = {panel.quantity for panel in drawn}
     drawn += [Panel(*key, (), False, ()) for key in SCORED if key[0] not in known]
-    found = []
+    found: list[tuple[Panel, list[Drawn]]] = []
     for panel in sorted(drawn, key=lambda item: [*QUANTITIES].index(item.quantity)):
         lines = [
             Drawn(line, place % (COLOURS - 1), broken=not_finite(run, line.column))
@@ -181,6 +181,7 @@ def _figure(
     panel: Panel, lines: Sequence[Drawn], axis: Axis, name: str, *, first: bool
 ) -> dict[str, Any]:
     values = [value for item in lines for value in item.line.values]
+    first_value, *_, last_value = (*lines[0].line.values[:1], *lines[0].line.values)
     estimator = {"full_vocab": "over the full vocabulary"}.get(
         panel.estimator or "", (panel.estimator or "").replace("_", " ")
     )
@@ -192,23 +193,23 @@ def _figure(
     return {
         "title": panel.quantity,
         "unit": told + (" (logarithmic axis)" if logarithmic else ""),
-        "span": f"{number(lines[0].line.values[0], 3)} \u2192 {number(lines[0].line.values[-1], 3)}",
+        "span": f"{number(first_value, 3)} \u2192 {number(last_value, 3)}",
         "logged_as": ", ".join(panel.keys),
         "placeholder": panel.placeholder,
         "lost": f"{counted(len(lost), 'row')} not finite, the first at step {lost[0]}"
         if lost
         else "",
         "legend": [
-            {"name": item.line.name, "colour": item.colour, "points": item.points}
-            for item in lines
+            {"name": item.line.name, "colour": item.colour, "points": item.points} for item in lines
         ],
+        "labelled": first and bool(axis.onset or axis.back),
         "svg": figure(
             lines,
             axis,
             name=name,
             title=", ".join(part for part in (panel.quantity, told, "over logged steps") if part),
             text=_alternative(lines, axis),
-            height=TALL if first else LOW,
+            height=TALL if panel.quantity == SMOOTHED else LOW,
             labels=first,
         ),
     }
@@ -269,9 +270,10 @@ def _points(
     if panel.quantity == "Perplexity" and not found and not panel.lines:
         for rung in diagnosis.rollback.ladder:
             if reading := rung.readings.get("perplexity"):
-                told = f"at each checkpoint, {reading.source}"
-                at = rung.checkpoint.step + run.log_offset
-                found.setdefault(told, {})[at] = reading.value
+                at = found.setdefault(f"at each checkpoint, {reading.source}", {})
+                if reading.base is not None:
+                    at.setdefault(run.first_step or 0, reading.base)
+                at[rung.checkpoint.step + run.log_offset] = reading.value
     for place, (name, at) in enumerate(sorted(found.items())):
         steps = tuple(sorted(at))
         line = Line(name, wanted or "", steps, tuple(at[step] for step in steps))
@@ -325,7 +327,9 @@ def _evidence(item: Evidence) -> dict[str, str]:
     steps = ""
     if item.first_step is not None:
         same = item.last_step in (None, item.first_step)
-        steps = f"step {item.first_step}" if same else f"steps {item.first_step}\u2013{item.last_step}"
+        steps = (
+            f"step {item.first_step}" if same else f"steps {item.first_step}\u2013{item.last_step}"
+        )
     return {
         "where": place,
         "key": item.where.key or item.where.tensor or "",
