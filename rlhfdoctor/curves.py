@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlhfdoctor.measures import logged, track
-from rlhfdoctor.model import Column, Run
+from rlhfdoctor.measures import Track, logged, track
+from rlhfdoctor.model import Run
 from rlhfdoctor.vocabulary import metric_of
 
 WINDOW = 10
@@ -83,7 +83,7 @@ def _of(run: Run, quantity: str) -> Iterator[Panel]:
         lines: list[Line] = []
         for item in tracks:
             steps = tuple(item.steps)
-            words = "current" if quantity == SMOOTHED and len(tracks) == 1 else _words(item.column)
+            words = "current" if quantity == SMOOTHED and len(tracks) == 1 else _words(item)
             lines.append(Line(words, item.metric, steps, tuple(item.values)))
         if quantity == SMOOTHED:
             first = tracks[0]
@@ -110,11 +110,11 @@ def not_finite(run: Run, column: str) -> tuple[int, ...]:
     return tuple(there["step"].to_list())
 
 
-def _words(column: Column) -> str:
-    """Return what a column is in words, behind "held-out" where it is of an evaluation."""
-    metric = metric_of(column.metric)
-    words = metric.meaning if metric else column.metric
-    return f"{words}, evaluation" if column.metric.startswith("eval_") else words
+def _words(found: Track) -> str:
+    """Return what a column is in words, followed by "evaluation" where it is of one."""
+    metric = metric_of(found.column.metric)
+    words = metric.meaning if metric else found.column.metric
+    return f"{words}, evaluation" if found.metric.startswith("eval_") else words
 
 
 def moving_average(values: Sequence[float], window: int = WINDOW) -> list[float]:

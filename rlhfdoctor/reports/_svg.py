@@ -52,14 +52,14 @@ class Drawn:
 class Axis:
     """The step axis that all figures of a run share, and what is marked on it, by logged step.
 
-    low, high: its ends. onset: (step, low, high) or None. saved: (step, name) of checkpoints. back:
-    the one to go back to, or None.
+    low, high: its ends. onset: (step, low, high) or None. saved: the steps of checkpoints. back:
+    step and name of the one to go back to, or None.
     """
 
     low: int
     high: int
     onset: tuple[int, int, int] | None
-    saved: tuple[tuple[int, str], ...]
+    saved: tuple[int, ...]
     back: tuple[int, str] | None
 
     def at(self, step: float) -> float:
@@ -142,8 +142,6 @@ def _elements(
         word = f"step {told}" if not number else told
         yield _upright("tick", x, height, height + 5)
         yield f'<text x="{x:.2%}" y="{height + 19}" text-anchor="{anchor}">{word}</text>'
-    for step, _ in axis.saved:
-        yield _upright("saved", axis.at(step), height - 9, height)
     if axis.back:
         yield _upright("back", axis.at(axis.back[0]), 0, height)
     yield (
@@ -154,9 +152,8 @@ def _elements(
         kind = "points" if item.points else "line"
         path = _path(item, axis, scale, height)
         yield f'<path class="{kind} c{item.colour}" d="{path}"/>'
-    lost = sorted({round(PIXELS * axis.at(step)) for item in drawn for step in item.broken})
-    if lost:
-        yield f'<path class="lost" d="{"".join(f"M{x} 0v8" for x in lost)}"/>'
+    yield _ticked("saved", axis, axis.saved, f"{height}v-9")
+    yield _ticked("lost", axis, [step for item in drawn for step in item.broken], "0v8")
     yield "</svg>"
     if labels and axis.back:
         yield _label("back", axis.at(axis.back[0]), -22, f"go back to {axis.back[1][:LONGEST]}")
@@ -169,6 +166,13 @@ def _elements(
 
 def _upright(kind: str, x: float, top: int, bottom: int) -> str:
     return f'<line class="{kind}" x1="{x:.2%}" x2="{x:.2%}" y1="{top}" y2="{bottom}"/>'
+
+
+def _ticked(kind: str, axis: Axis, steps: Sequence[int], stroke: str) -> str:
+    """Return a tick at each of these steps, one a pixel at most; nothing without a step."""
+    places = sorted({round(PIXELS * axis.at(step)) for step in steps})
+    path = "".join(f"M{x} {stroke}" for x in places)
+    return f'<path class="{kind}" d="{path}"/>' if path else ""
 
 
 def _label(kind: str, x: float, y: int, text: str) -> str:

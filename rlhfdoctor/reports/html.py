@@ -32,6 +32,7 @@ from rlhfdoctor.reports._tables import (
 )
 from rlhfdoctor.reports._words import counted, number
 from rlhfdoctor.reports.json import score_rows
+from rlhfdoctor.text import cut_middle
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 TALL, LOW = 200, 130
 """Heights of the plot of three lines and of the others, in CSS pixels."""
 
-OPEN = 2
-"""Pieces of evidence of a finding that are seen without opening the rest."""
+OPEN, MOST_EVIDENCE = 2, 50
+"""Pieces of evidence of a finding that are seen without opening the rest, and that are there."""
 
 COLOURS = 6
 """Colours of the palette; the last is that of recomputed points."""
@@ -55,6 +56,10 @@ SCORED = {
     ("Perplexity", "perplexity", None): "perplexity_policy",
 }
 """Quantity, unit and estimator of a panel, and the recomputed number that has the same three."""
+
+MOST_TEXT, MOST_ROWS = 2000, 250
+"""Characters of one text, and entries of one list, that a page shows; the JSON has all. What is
+left out is counted. [H]"""
 
 WORDS = {0: "PASS", 1: "FAIL", 3: "UNKNOWN"}
 """What a gate's exit codes are called; a run that passes with warnings is WARN."""
@@ -84,7 +89,7 @@ def _template() -> Template:
     def finalize(value: object) -> object:
         if value is None:
             return ""
-        return value if isinstance(value, Markup) else shown(str(value))
+        return value if isinstance(value, Markup) else shown(cut_middle(str(value), MOST_TEXT))
 
     environment = Environment(
         autoescape=True,
@@ -142,6 +147,7 @@ def _run(diagnosis: Diagnosis, anchor: str, word: str) -> dict[str, Any]:
         "unanswered": diagnosis.unanswered,
         "notes": diagnosis.notes,
         "sources": run.sources,
+        "most": MOST_ROWS,
         "profile": diagnosis.profile,
         "profile_reason": diagnosis.profile_reason,
     }
@@ -238,12 +244,12 @@ def _alternative(lines: Sequence[Drawn], axis: Axis) -> str:
 def _axis(diagnosis: Diagnosis, lines: Sequence[Line]) -> Axis:
     run, plan, onset = diagnosis.run, diagnosis.rollback, diagnosis.onset
     steps = [step for line in lines for step in (line.steps[0], line.steps[-1])]
-    saved = [(item.step + run.log_offset, item.name) for item in run.policies]
+    saved = [item.step + run.log_offset for item in run.policies]
     chosen = plan.checkpoint
     back = (chosen.step + run.log_offset, chosen.name) if chosen and plan.needed else None
     return Axis(
         min(steps, default=0),
-        max((*steps, *(step for step, _ in saved)), default=0),
+        max((*steps, *saved), default=0),
         (onset.step, onset.low, onset.high) if onset else None,
         tuple(saved),
         back,
@@ -300,7 +306,7 @@ def _finding(item: Finding) -> dict[str, Any]:
         onset = f"since step {step}" + ("" if low == high else f" ({low}\u2013{high})")
     if item.recovered_at is not None:
         onset += f"{'; ' if onset else ''}over by step {item.recovered_at}"
-    told = [_evidence(evidence) for evidence in item.evidence]
+    told = [_evidence(evidence) for evidence in item.evidence[:MOST_EVIDENCE]]
     return {
         "severity": item.severity,
         "code": item.code,
@@ -309,7 +315,8 @@ def _finding(item: Finding) -> dict[str, Any]:
         "when": onset,
         "evidence": told[:OPEN],
         "more": told[OPEN:],
-        "advice": item.advice,
+        "left_out": len(item.evidence) - len(told),
+        "advice": [line.replace("``", "") for line in item.advice],
         "accepted": item.accepted,
     }
 
@@ -387,7 +394,7 @@ def _plan(plan: RollbackPlan) -> dict[str, Any]:
         "reason": plan.reason[:1].upper() + plan.reason[1:],
         "lines": [_arrows(line) for line in plan_lines(plan)] if plan.needed else [],
         "ladder": _table(table) if table else None,
-        "rungs": [*rung_lines(rungs)],
+        "rungs": [*rung_lines(rungs)][:MOST_ROWS],
         "resume": plan.resume,
     }
 
@@ -410,7 +417,8 @@ def _table(table: TextTable) -> dict[str, Any]:
     return {
         "title": table.title,
         "header": [(name, name in left) for name in table.header],
-        "rows": [list(zip(row, table.header, strict=True)) for row in table.rows],
+        "rows": [list(zip(row, table.header, strict=True)) for row in table.rows[:MOST_ROWS]],
+        "more": max(len(table.rows) - MOST_ROWS, 0),
         "left": left,
     }
 

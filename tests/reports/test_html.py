@@ -261,6 +261,21 @@ def test_a_long_run_is_no_larger_a_page() -> None:
     checked(page)
 
 
+def test_thousands_of_checkpoints_and_notes_are_counted_not_listed() -> None:
+    saved = [Checkpoint(step, f"c/{step}", f"checkpoint-{step}") for step in range(1, 3001)]
+    run = run_of(kl_ref_token=[0.1] * 3000, entropy=[3.0] * 3000, checkpoints=saved)
+    run = replace(run, notes=tuple(Note("log", f"line {line}") for line in range(3000)))
+    page = html.render([diagnose(run)], Page(0))
+    assert len(page) < LARGEST
+    assert "2,750 more: --format json has all." in checked(page).text
+
+
+def test_held_out_curves_are_told_from_training() -> None:
+    run = run_of(dpo_margin=[0.1] * 20, eval_dpo_margin=[0.05] * 20)
+    found = checked(html.render([diagnose(run)], Page(0)))
+    assert "chosen minus rejected reward, evaluation" in found.text
+
+
 def test_the_command_line_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "report.html"
     run = FIXTURES / "ppo_healthy"
