@@ -6,6 +6,7 @@ never becomes an address, a name of an element or a style. Jinja2 is loaded when
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -61,6 +62,10 @@ MOST_TEXT, MOST_ROWS = 2000, 250
 """Characters of one text, and entries of one list, that a page shows; the JSON has all. What is
 left out is counted. [H]"""
 
+MOST_WORD = 240
+_LONG_WORD = re.compile(f"[!-~]{{{MOST_WORD + 1},}}")
+"""Characters of a word that are shown: no name or path of a sound run has more. [H]"""
+
 WORDS = {0: "PASS", 1: "FAIL", 3: "UNKNOWN"}
 """What a gate's exit codes are called; a run that passes with warnings is WARN."""
 
@@ -89,7 +94,10 @@ def _template() -> Template:
     def finalize(value: object) -> object:
         if value is None:
             return ""
-        return value if isinstance(value, Markup) else shown(cut_middle(str(value), MOST_TEXT))
+        return value if isinstance(value, Markup) else _readable(str(value))
+
+    def sample(text: str) -> Markup:
+        return Markup("\n").join(shown(line) for line in text.split("\n"))
 
     environment = Environment(
         autoescape=True,
@@ -98,9 +106,15 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["drawn"] = Markup
+    environment.filters |= {"drawn": Markup, "sample": sample}
     environment.globals["style"] = _beside("html.css")
     return environment.from_string(_beside("html.jinja"))
+
+
+def _readable(text: str) -> str:
+    """Return a text of a run as it may be shown, cut where it would cover the page."""
+    cut = _LONG_WORD.sub(lambda word: cut_middle(word[0], MOST_WORD), cut_middle(text, MOST_TEXT))
+    return shown(cut)
 
 
 def _beside(name: str) -> str:
@@ -164,7 +178,10 @@ def _arrows(line: str) -> str:
 def _figures(
     diagnosis: Diagnosis, rows: Sequence[Mapping[str, Any]], anchor: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the curves of a run over one step axis, with what marks it; quantities in order."""
+    """Yield the curves of a run over one step axis, with what marks it; quantities in order.
+
+    Of a quantity that was not logged, the first unit of ``SCORED`` in which it was recomputed.
+    """
     run = diagnosis.run
     drawn = [*panels(run)]
     known = {panel.quantity for panel in drawn}
@@ -261,8 +278,8 @@ def _points(
 ) -> Iterator[Drawn]:
     """Yield what was measured at checkpoints in a panel's own unit, by an estimator of its own.
 
-    Recomputed numbers are on policy, against the first reference: that of the logged KL. Without a
-    perplexity, logged or recomputed, that of the samples drawn from a checkpoint.
+    Recomputed numbers are on policy, against the first reference: that of the logged KL. Where
+    nothing was recomputed and no perplexity logged, that of the samples by the file's own numbers.
     """
     run = diagnosis.run
     wanted = SCORED.get((panel.quantity, panel.unit, panel.estimator))
@@ -273,10 +290,11 @@ def _points(
         if wanted and same and on_policy and row[wanted] is not None:
             told = f"recomputed, {row['samples_file']}"
             found.setdefault(told, {})[row["step"] + run.log_offset] = row[wanted]
-    if panel.quantity == "Perplexity" and not found and not panel.lines:
+    if panel.quantity == "Perplexity" and not rows and not panel.lines:
         for rung in diagnosis.rollback.ladder:
             if reading := rung.readings.get("perplexity"):
-                at = found.setdefault(f"at each checkpoint, {reading.source}", {})
+                told = f"samples of each checkpoint, by the log-probabilities in {reading.source}"
+                at = found.setdefault(told, {})
                 if reading.base is not None:
                     at.setdefault(run.first_step or 0, reading.base)
                 at[rung.checkpoint.step + run.log_offset] = reading.value

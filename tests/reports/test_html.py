@@ -179,6 +179,13 @@ def test_what_was_recomputed_is_drawn_where_unit_and_estimator_are_those_of_the_
     assert "recomputed" not in first
 
 
+def test_a_perplexity_that_a_sample_file_claims_is_called_so() -> None:
+    found = checked(html.render([of_fixture("grpo_late")], Page(0)))
+    told = "samples of each checkpoint, by the log-probabilities in samples_fresh.jsonl"
+    assert f"{told}: 33.4 at step 1" in found.text
+    assert "recomputed, samples_fresh.jsonl" not in found.text
+
+
 def test_rows_that_are_not_finite_are_gaps_that_are_counted() -> None:
     values = [1.0] * 10 + [float("nan")] * 3 + [1.5] * 10 + [float("inf")] + [2.0] * 3
     page = html.render([diagnose(run_of(grad_norm=values))], Page(0))
@@ -237,6 +244,15 @@ def test_secrets_are_masked() -> None:
     page = html.render([diagnose(run)], Page(0))
     assert secret not in page
     assert page.count("[masked]") >= 3
+
+
+def test_a_sample_keeps_its_lines_and_a_name_is_cut_where_it_would_cover_the_page() -> None:
+    said = [{"step": 1, "response": "one\n<b>two</b>\r\x00three", "prompt": "why?"}]
+    run = replace(run_of(kl_ref_token=[0.1] * 20, samples=said), name="n" * 9000)
+    page = html.render([diagnose(run)], Page(0))
+    assert "one\n&lt;b&gt;two&lt;/b&gt;\\r\\x00three" in page
+    assert "n" * 300 not in page
+    assert "n [...] n" in page
 
 
 def test_a_response_of_a_megabyte_is_cut_and_counted() -> None:
