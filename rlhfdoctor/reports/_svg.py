@@ -53,7 +53,7 @@ class Axis:
     """The step axis that all figures of a run share, and what is marked on it, by logged step.
 
     low, high: its ends. onset: (step, low, high) or None. saved: the steps of checkpoints. back:
-    step and name of the one to go back to, or None.
+    step and name of the one to go back to, or None. unit: what a step is called.
     """
 
     low: int
@@ -61,6 +61,7 @@ class Axis:
     onset: tuple[int, int, int] | None
     saved: tuple[int, ...]
     back: tuple[int, str] | None
+    unit: str = "step"
 
     def at(self, step: float) -> float:
         """Return where a step lies, as a share of the width, 0 to 1."""
@@ -139,7 +140,7 @@ def _elements(
     for number, (tick, told) in enumerate(_steps(axis)):
         x = axis.at(tick)
         anchor = "start" if x < 0.08 else "end" if x > 0.92 else "middle"
-        word = f"step {told}" if not number else told
+        word = told if number else f"{escape(shown(axis.unit))} {told}"
         yield _upright("tick", x, height, height + 5)
         yield f'<text x="{x:.2%}" y="{height + 19}" text-anchor="{anchor}">{word}</text>'
     if axis.back:

@@ -6,6 +6,7 @@ never becomes an address, a name of an element or a style. Jinja2 is loaded when
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +58,10 @@ SCORED = {
     ("Perplexity", "perplexity", None): "perplexity_policy",
 }
 """Quantity, unit and estimator of a panel, and the recomputed number that has the same three."""
+
+MOST_AHEAD = 0.25
+"""Share of the logged steps by which a checkpoint may lie behind the last one and still be drawn:
+one far behind would squeeze the curves. [H]"""
 
 MOST_TEXT, MOST_ROWS = 2000, 250
 """Characters of one text, and entries of one list, that a page shows; the JSON has all. What is
@@ -261,15 +266,19 @@ def _alternative(lines: Sequence[Drawn], axis: Axis) -> str:
 def _axis(diagnosis: Diagnosis, lines: Sequence[Line]) -> Axis:
     run, plan, onset = diagnosis.run, diagnosis.rollback, diagnosis.onset
     steps = [step for line in lines for step in (line.steps[0], line.steps[-1])]
+    low, high = min(steps, default=0), max(steps, default=0)
+    room = (high - low) * MOST_AHEAD
     saved = [item.step + run.log_offset for item in run.policies]
+    saved = [step for step in saved if not steps or step <= high + room]
     chosen = plan.checkpoint
     back = (chosen.step + run.log_offset, chosen.name) if chosen and plan.needed else None
     return Axis(
-        min(steps, default=0),
-        max((*steps, *saved), default=0),
+        low,
+        max((high, *saved)),
         (onset.step, onset.low, onset.high) if onset else None,
         tuple(saved),
         back,
+        run.step_unit,
     )
 
 
@@ -278,8 +287,8 @@ def _points(
 ) -> Iterator[Drawn]:
     """Yield what was measured at checkpoints in a panel's own unit, by an estimator of its own.
 
-    Recomputed numbers are on policy, against the first reference: that of the logged KL. Where
-    nothing was recomputed and no perplexity logged, that of the samples by the file's own numbers.
+    Recomputed numbers are on policy, against the first reference. Where nothing was recomputed and
+    no perplexity logged, that of the samples by the file's own numbers.
     """
     run = diagnosis.run
     wanted = SCORED.get((panel.quantity, panel.unit, panel.estimator))
@@ -287,9 +296,11 @@ def _points(
     for row in rows:
         on_policy = row["role"] == "reference" or row["on_policy"]
         same = row["reference"] == rows[0]["reference"] and row["part"] == "response"
-        if wanted and same and on_policy and row[wanted] is not None:
-            told = f"recomputed, {row['samples_file']}"
-            found.setdefault(told, {})[row["step"] + run.log_offset] = row[wanted]
+        value = row[wanted] if wanted and row["step"] is not None else None
+        if same and on_policy and value is not None and math.isfinite(value):
+            against = f" against {row['reference']}" if panel.quantity == SMOOTHED else ""
+            told = f"recomputed{against}, {row['samples_file']}"
+            found.setdefault(told, {})[row["step"] + run.log_offset] = value
     if panel.quantity == "Perplexity" and not rows and not panel.lines:
         for rung in diagnosis.rollback.ladder:
             if reading := rung.readings.get("perplexity"):

@@ -179,6 +179,20 @@ def test_what_was_recomputed_is_drawn_where_unit_and_estimator_are_those_of_the_
     assert "recomputed" not in first
 
 
+def test_a_recomputed_number_that_is_none_is_no_point() -> None:
+    scores = [began("base"), scored(5, 0.05, kl_k3_token=float("nan")), scored(9, 0.09)]
+    run = run_of(kl_ref_token=[0.1] * 30, estimators={"kl_ref_token": "k3"}, scores=scores)
+    found = checked(html.render([diagnose(run)], Page(0)))
+    assert "recomputed against base, samples.jsonl" in found.text
+
+
+def test_a_checkpoint_far_behind_the_log_does_not_squeeze_the_curves() -> None:
+    far = Checkpoint(10**12, "c", "checkpoint-far", complete=True)
+    page = html.render([diagnose(run_of(entropy=[3.0] * 30, checkpoints=[far]))], Page(0))
+    (path,) = re.findall(r'class="line c0" d="([^"]*)"', page)
+    assert "L760.0 " in path
+
+
 def test_a_perplexity_that_a_sample_file_claims_is_called_so() -> None:
     found = checked(html.render([of_fixture("grpo_late")], Page(0)))
     told = "samples of each checkpoint, by the log-probabilities in samples_fresh.jsonl"
