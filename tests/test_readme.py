@@ -19,6 +19,7 @@ COMMANDS = {
     "gate",
     "inspect",
     "explain",
+    "export",
     "profile",
     "backtest",
     "compare",
