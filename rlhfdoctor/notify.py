@@ -20,20 +20,14 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from rlhfdoctor import __version__
 from rlhfdoctor.errors import DoctorError
-from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Diagnosis
 from rlhfdoctor.reports._lines import five_lines, shown
+from rlhfdoctor.reports.slack import LONGEST, code_block
 
 TIMEOUT = 5.0
 """Seconds until a post is given up, from the look-up of the host to the last byte [H]."""
 
 LATE = "no answer in time"
-
-LONGEST = 3000
-"""Characters of a message; Slack advises 4,000 and cuts at 40,000 (api.slack.com, truncation)."""
-
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"}
-"""Slack's three control characters, and the mark that would end the block of code."""
 
 
 def check(url: str) -> None:
@@ -60,19 +54,10 @@ def host(url: str) -> str:
 def message(diagnoses: Sequence[Diagnosis], failed: Sequence[str] = ()) -> str:
     """Return the five lines of each run as one block of code, in which nothing is a mark or a link.
 
-    failed: a line for each run that could not be judged. What is longer than ``LONGEST`` is cut.
+    failed: a line for each run that could not be judged. What is longer than Slack takes is cut.
     """
-    runs = ["\n".join(masked(five_lines(diagnosis))) for diagnosis in diagnoses]
-    text = "\n\n".join([*runs, *(shown(masked(line)) for line in failed)])
-    parts, room = [], LONGEST - len("```\n...\n```")
-    for char in text:
-        part = _ESCAPES.get(char, char)
-        if len(part) > room:
-            parts.append("...")
-            break
-        parts.append(part)
-        room -= len(part)
-    return "```\n" + "".join(parts) + "\n```"
+    runs = [*(five_lines(diagnosis) for diagnosis in diagnoses), *([line] for line in failed)]
+    return code_block([line for lines in runs for line in ("", *lines)][1:], LONGEST)
 
 
 def post(url: str, text: str, timeout: float = TIMEOUT) -> str | None:

@@ -17,8 +17,9 @@ from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.errors import DoctorError
 from rlhfdoctor.masking import MASK
 from rlhfdoctor.model import Diagnosis
-from rlhfdoctor.notify import LATE, LONGEST, check, host, message, post
+from rlhfdoctor.notify import LATE, check, host, message, post
 from rlhfdoctor.reports._lines import five_lines
+from rlhfdoctor.reports.slack import LONGEST
 from rlhfdoctor.runs import read_runs
 from tests.builders import FIXTURES, write_state
 

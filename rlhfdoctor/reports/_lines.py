@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
-from rlhfdoctor.model import Cause, Change, Diagnosis
+from rlhfdoctor.model import Acceptance, Cause, Change, Diagnosis, Evidence, Finding
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move a cursor, reverse a line, or have no agreed shape or width."""
@@ -30,12 +31,18 @@ MARKS = 4
 """Combining marks of one letter that are drawn; Thai and Hebrew need three, a heap covers lines."""
 
 
+_COMMANDS = re.compile(r"^\s*:(?=:.*::)|#(?=#\w*\[)")
+"""What the runners of GitHub (``::error::`` where a line begins, ``##[group]`` anywhere), Azure
+(``##vso[``) and TeamCity obey in what a job prints (actions/runner, ActionCommand.cs)."""
+
+
 def shown(text: str) -> str:
-    """Return text in which nothing commands a terminal, hides, or leaves its place.
+    """Return text in which nothing commands a terminal or a CI runner, hides, or leaves its place.
 
     Control, formatting, separator, private and unassigned characters, those that have no shape,
-    and marks heaped upon one letter are written as escapes.
+    and marks heaped upon one letter are written as escapes, and so is what begins a command.
     """
+    text = _COMMANDS.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):x}", text)
     if text.isascii() and text.isprintable():
         return text
     parts: list[str] = []
@@ -67,6 +74,29 @@ def five_lines(diagnosis: Diagnosis) -> list[str]:
         _lost(diagnosis),
     ]
     return [shown(line) for line in lines]
+
+
+def told(finding: Finding) -> str:
+    """Return a finding's message, when it was over, and who bears it, why and until when."""
+    text = finding.message
+    if finding.recovered_at is not None:
+        text += f"; over by step {finding.recovered_at}"
+    return text + (f"; {acceptance(finding.accepted)}" if finding.accepted else "")
+
+
+def acceptance(accepted: Acceptance) -> str:
+    """Return "accepted (ignore, until 2027-01-31): the reason"."""
+    until = f", until {accepted.until}" if accepted.until else ""
+    reason = f": {accepted.reason}" if accepted.reason else ""
+    return f"accepted ({accepted.by}{until}){reason}"
+
+
+def where(item: Evidence) -> str:
+    """Return where a piece of evidence can be looked up: its file, line, key and steps."""
+    line = f":{item.where.line}" if item.where.line else ""
+    key = f" {item.where.key}" if item.where.key else ""
+    steps = "" if item.first_step is None else f", steps {item.first_step}-{item.last_step}"
+    return f"{item.where.file}{line}{key}{steps}"
 
 
 def rivals(cause: Cause) -> Iterator[str]:

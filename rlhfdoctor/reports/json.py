@@ -188,6 +188,7 @@ def finding(item: Finding) -> Document:
         "recovered_at": item.recovered_at,
         "fingerprint": item.fingerprint,
         "advice": list(item.advice),
+        "accepted": asdict(item.accepted) if item.accepted else None,
         "evidence": [_evidence(evidence) for evidence in item.evidence],
     }
 

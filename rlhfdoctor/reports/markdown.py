@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
-from rlhfdoctor.reports import Page, report
+from rlhfdoctor.model import Diagnosis, RollbackPlan
+from rlhfdoctor.reports import Gated, Page, report
 from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
-from rlhfdoctor.reports._lines import five_lines, rivals, shown
+from rlhfdoctor.reports._gate import accepted_lines, counted_words, failed_rows, gate_rows
+from rlhfdoctor.reports._lines import five_lines, rivals, shown, told, where
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
@@ -34,8 +35,32 @@ _NOTIFIES = re.compile(r"@(?=\w)|\\#(?=\w)")
 
 @report("markdown")
 def markdown(diagnoses: Sequence[Diagnosis], page: Page) -> str:
-    """Print each diagnosis: the five lines, findings, what was recomputed, rollback, skips."""
-    return "\n".join(line for diagnosis in diagnoses for line in _diagnosis(diagnosis)) + "\n"
+    """Print each diagnosis: the five lines, findings, what was recomputed, rollback, skips.
+
+    What a gate said of them all stands before.
+    """
+    return "".join(markdown_parts(diagnoses, page.gate))
+
+
+def markdown_parts(diagnoses: Sequence[Diagnosis], gate: Gated | None) -> Iterator[str]:
+    """Yield the page's parts: the gate's table, where there is one, and each diagnosis."""
+    if gate is not None:
+        yield "\n".join(_gate(diagnoses, gate)) + "\n"
+    for diagnosis in diagnoses:
+        yield "\n".join(_diagnosis(diagnosis)) + "\n"
+
+
+def _gate(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[str]:
+    """Yield a table of runs: word, name, verdict, headline, and what is accepted."""
+    rows = [
+        (*row, "; ".join(accepted_lines(diagnosis)))
+        for diagnosis, row in zip(diagnoses, gate_rows(diagnoses, gate.codes), strict=True)
+    ]
+    rows += [(*row, "") for row in failed_rows(gate.failed)]
+    yield f"# Gate: {counted_words(rows)}"
+    yield ""
+    header = ("gate", "run", "verdict", "what", "accepted")
+    yield from table_markdown(TextTable("", header, tuple(rows)))
 
 
 def recompute_markdown(document: Mapping[str, Any]) -> str:
@@ -230,8 +255,8 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
                     (
                         finding.code,
                         finding.severity,
-                        finding.message,
-                        "; ".join(_where(item) for item in finding.evidence[:2]),
+                        told(finding),
+                        "; ".join(where(item) for item in finding.evidence[:2]),
                     )
                     for finding in diagnosis.findings
                 ),
@@ -282,12 +307,6 @@ def _resume(plan: RollbackPlan) -> Iterator[str]:
     for caveat in plan.resume.caveats:
         yield f"- {plain(caveat)}"
     yield ""
-
-
-def _where(item: Evidence) -> str:
-    line = f":{item.where.line}" if item.where.line else ""
-    steps = "" if item.first_step is None else f", steps {item.first_step}-{item.last_step}"
-    return f"{item.where.file}{line} {item.where.key or ''}".rstrip() + steps
 
 
 def _recomputed(

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from rlhfdoctor.model import Diagnosis, Evidence, RollbackPlan
+from rlhfdoctor.model import Diagnosis, RollbackPlan
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
-from rlhfdoctor.reports._lines import five_lines, rivals, shown
+from rlhfdoctor.reports._gate import accepted_lines, gate_rows
+from rlhfdoctor.reports._lines import five_lines, rivals, shown, told, where
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
@@ -93,22 +94,20 @@ def _console(buffer: io.StringIO, page: Page) -> Console:
 
 
 def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Iterator[Line]:
-    """Yield one line a run: the gate's word, the name, the verdict, and what it rests on."""
-    words = {0: "PASS", 1: "FAIL", 3: "UNKNOWN"}
+    """Yield one line a run: the gate's word, the name, the verdict, and what it rests on.
+
+    What is accepted stands below it.
+    """
     styles = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "UNKNOWN": "magenta"}
-    for diagnosis, code in zip(diagnoses, exit_codes, strict=True):
-        word, told = words[code], diagnosis.headline
-        if code == 0 and diagnosis.verdict == "degraded":
-            word = "WARN"
-        if code == 1 and diagnosis.verdict in ("healthy", "inconclusive"):
-            told = f"{diagnosis.findings[0].code} {diagnosis.findings[0].message}"
-        if code == 3 and diagnosis.verdict != "inconclusive":
-            told += f"; could not look at: {'; '.join(diagnosis.unanswered)}"
+    rows = gate_rows(diagnoses, exit_codes)
+    for diagnosis, (word, *about) in zip(diagnoses, rows, strict=True):
         line = Text()
         line.append(f"{word:<8}", style=f"bold {styles[word]}")
         line.append("\t")
-        line.append(shown(f"{diagnosis.run.name}  {diagnosis.verdict}  {told}"))
+        line.append(shown("  ".join(about)))
         yield 0, line
+        for text in accepted_lines(diagnosis):
+            yield 0, Text(f"{'':<8}\t").append(shown(text), style="dim")
 
 
 def rollback_lines(
@@ -357,20 +356,17 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         yield 0, Text("")
         yield 0, Text("Findings", style="bold")
         for finding in diagnosis.findings:
-            message = finding.message
-            if finding.recovered_at is not None:
-                message += f"; over by step {finding.recovered_at}"
-            yield 2, finding_line(finding.severity, finding.code, message)
+            yield 2, finding_line(finding.severity, finding.code, told(finding))
             for item in finding.evidence[:2]:
-                yield 17, Text(shown(_where(item)), style="dim")
+                yield 17, Text(shown(where(item)), style="dim")
     if diagnosis.causes:
         yield 0, Text("")
         yield 0, Text("Questions", style="bold")
         asked = {code for cause in diagnosis.causes for code in cause.answers}
-        told: set[str] = set()
+        questions: set[str] = set()
         for answer in diagnosis.answers:
-            if answer.code in asked and answer.question not in told:
-                told.add(answer.question)
+            if answer.code in asked and answer.question not in questions:
+                questions.add(answer.question)
                 reply = Text(f"{answer.code:<4}{answer.question} ")
                 reply.append(answer.reply, style="bold")
                 if answer.findings:
@@ -412,14 +408,6 @@ def finding_line(severity: str, code: str, message: str) -> Text:
     line.append("\t")
     line.append(shown(message))
     return line
-
-
-def _where(item: Evidence) -> str:
-    place = item.where.file
-    place += f":{item.where.line}" if item.where.line else ""
-    place += f" {item.where.key}" if item.where.key else ""
-    steps = "" if item.first_step is None else f", steps {item.first_step}-{item.last_step}"
-    return f"{place}{steps}"
 
 
 def _plan(plan: RollbackPlan) -> Iterator[Line]:

@@ -119,7 +119,7 @@ def finding(
     return {
         **{"code": code, "name": "loops", "severity": severity, "signal": "samples"},
         **{"message": said, "args": {}, "onset_step": None, "onset_interval": None},
-        **{"recovered_at": None, "fingerprint": "0" * 12, "advice": []},
+        **{"recovered_at": None, "fingerprint": "0" * 12, "advice": [], "accepted": None},
         "evidence": [asdict(Evidence("samples", "loops", 0.156, Location(file, line=7)))],
     }
 

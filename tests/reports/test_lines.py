@@ -22,6 +22,11 @@ from rlhfdoctor.reports._lines import shown
         pytest.param(
             "z" + "\u0301" * 6, "z" + "\u0301" * 4 + r"\u0301\u0301", id="a heap of accents"
         ),
+        pytest.param(" ::error::x", r" \x3a:error::x", id="a command to GitHub's runner"),
+        pytest.param("::stop-commands::t", r"\x3a:stop-commands::t", id="an end of commands"),
+        pytest.param("a ##[group]b", r"a \x23#[group]b", id="a command of old, anywhere"),
+        pytest.param("##vso[task.x]", r"\x23#vso[task.x]", id="a command to Azure's runner"),
+        pytest.param("[::1]:8080 ::1 a::b #1 ##", "[::1]:8080 ::1 a::b #1 ##", id="mere colons"),
         pytest.param("\u4e2d\u6587 \u3000", "\u4e2d\u6587 \u3000", id="Chinese and its space"),
     ],
 )
