@@ -20,8 +20,9 @@ from rlhfdoctor.curves import QUANTITIES, SMOOTHED, Line, Panel, not_finite, pan
 from rlhfdoctor.excerpts import excerpts
 from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Answer, Cause, Diagnosis, Evidence, Finding, RollbackPlan, Rung, Skip
-from rlhfdoctor.reports import Gated, Page, report
+from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._backtest import alarm_parts
+from rlhfdoctor.reports._gate import gate_rows
 from rlhfdoctor.reports._lines import five_lines, rivals, shown
 from rlhfdoctor.reports._rollback import FLAT, destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._svg import Axis, Drawn, figure, ratio_axis
@@ -71,14 +72,13 @@ MOST_WORD = 240
 _LONG_WORD = re.compile(f"[!-~]{{{MOST_WORD + 1},}}")
 """Characters of a word that are shown: no name or path of a sound run has more. [H]"""
 
-WORDS = {0: "PASS", 1: "FAIL", 3: "UNKNOWN"}
-"""What a gate's exit codes are called; a run that passes with warnings is WARN."""
-
 
 @report("html")
 def html(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Lay out runs as one page: an overview where there are several, then a section each."""
-    words = _gate_words(diagnoses, page.gate)
+    words = [""] * len(diagnoses)
+    if page.gate:
+        words = [word for word, *_ in gate_rows(diagnoses, page.gate.codes)]
     runs = [
         _run(diagnosis, f"run-{place}", word)
         for place, (diagnosis, word) in enumerate(zip(diagnoses, words, strict=True), start=1)
@@ -124,15 +124,6 @@ def _readable(text: str) -> str:
 
 def _beside(name: str) -> str:
     return files("rlhfdoctor.reports").joinpath(name).read_text(encoding="utf-8")
-
-
-def _gate_words(diagnoses: Sequence[Diagnosis], gate: Gated | None) -> list[str]:
-    if gate is None:
-        return [""] * len(diagnoses)
-    return [
-        "WARN" if code == 0 and diagnosis.verdict == "degraded" else WORDS.get(code, "UNKNOWN")
-        for diagnosis, code in zip(diagnoses, gate.codes, strict=True)
-    ]
 
 
 def _run(diagnosis: Diagnosis, anchor: str, word: str) -> dict[str, Any]:
