@@ -254,12 +254,14 @@ def diagnose(
             vet=vet,
         )
     code = _worst([exit_code(item, fail_on.value) for item in diagnoses]) if fail_on else 0
-    _write_outputs(diagnoses, output, Page(code))
+    page = Page(code, fail_on=fail_on.value if fail_on else None)
+    _write_outputs(diagnoses, output, page)
     if bundle is not None:
         from rlhfdoctor.bundle import write
 
         write(bundle, diagnoses, code, keep)
-    _print(_report(form)(diagnoses, _page(code)))
+    _print(_report(form)(diagnoses, replace(_page(code), fail_on=page.fail_on)))
+    _step_summary(form, output, diagnoses, page)
     _notify(notify_url, diagnoses)
     return code
 
@@ -553,7 +555,6 @@ def gate(
     from rlhfdoctor.reports import Gated, Page
     from rlhfdoctor.reports._progress import progress
 
-    wanted = [form, *(name for name, _ in _outputs(output, _report))]
     _report(form)
     _check_hook(notify_url)
     codes = check_codes(require or ())
@@ -580,7 +581,7 @@ def gate(
             mapping=tuple(_pairs(mapping)),
             known=known,
             today=date.today(),
-            whole="html" in wanted,
+            whole="html" in _wanted(form, output),
         )
         score = partial(_with_scores, files=scores) if scores else None
         for outcome in gating.judged(
@@ -607,6 +608,7 @@ def gate(
     gated = Gated(severity, (*verdicts,), (*failed,))
     _write_outputs(diagnoses, output, Page(code, gate=gated))
     _print(_report(form)(diagnoses, replace(_page(code), gate=gated)))
+    _step_summary(form, output, diagnoses, Page(code, gate=gated))
     _notify(notify_url, diagnoses, [f"{item['path']}: {item['error']}" for item in failed])
     return code
 
@@ -628,6 +630,30 @@ def _failure(path: Path, error: DoctorError, code: int) -> dict[str, Any]:
     """Complain about a run that cannot be judged, and return it as JSON tells it."""
     _complain(error, "terminal", code)
     return {"path": str(path), "exit_code": code, "error": error.message, "hint": error.hint}
+
+
+def _wanted(form: str, output: Sequence[str] | None) -> list[str]:
+    """Return the formats that are printed or written."""
+    return [form, *(name for name, _ in _outputs(output, _report))]
+
+
+def _step_summary(
+    form: str, output: Sequence[str] | None, diagnoses: Sequence[Diagnosis], page: Page
+) -> None:
+    """Append the summary of a job to the file that GitHub names, where its format is asked for."""
+    place = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not place or "github" not in _wanted(form, output):
+        return
+    from rlhfdoctor.reports.github import summary
+
+    try:
+        with open(place, "a", encoding="utf-8") as file:
+            file.write(summary(diagnoses, page))
+    except OSError as error:
+        raise DoctorError(
+            f"cannot write the job summary {place}: {error.strerror}",
+            "unset GITHUB_STEP_SUMMARY, or make it a file that can be written",
+        ) from error
 
 
 @contextmanager

@@ -152,6 +152,13 @@ def accept(
     return replace(diagnosis, findings=(*findings,), notes=(*diagnosis.notes, *notes.values()))
 
 
+def failing(diagnosis: Diagnosis, fail_on: Severity) -> list[Finding]:
+    """Return the findings from that severity up that nobody accepts, the gravest first."""
+    grave = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    found = [item for item in diagnosis.findings if item.severity in grave and not item.accepted]
+    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+
+
 def exit_code(
     diagnosis: Diagnosis,
     fail_on: Severity,
@@ -163,8 +170,7 @@ def exit_code(
 
     require: codes of rules that must have looked even where an inconclusive run may pass.
     """
-    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    if any(item.severity in failing and item.accepted is None for item in diagnosis.findings):
+    if failing(diagnosis, fail_on):
         return 1
     looked = {*diagnosis.clear, *(item.code for item in diagnosis.findings)}
     blind = any(code not in looked for code in require)

@@ -263,3 +263,36 @@ def test_the_configuration_of_the_readme_is_one(
     (project / "rlhfdoctor.toml").write_text(text, encoding="utf-8")
     (project / "rlhf-baseline.json").write_text('{"baseline": 1, "accepted": []}', encoding="utf-8")
     assert cli(capsys, "gate", "runs/ppo_late")[0] == 1
+
+
+@pytest.mark.parametrize("way", [["--format", "github"], ["--output", "github=notes.txt"]])
+@pytest.mark.parametrize("command", [["gate"], ["diagnose", "--fail-on", "critical"]])
+def test_the_summary_of_a_job_is_appended_where_github_is_asked(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    way: list[str],
+) -> None:
+    summary = project / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert cli(capsys, *command, "runs/ppo_late")[0] == 1
+    assert summary.read_text(encoding="utf-8") == "before\n"
+    assert cli(capsys, *command, "runs/ppo_late", *way)[0] == 1
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert "FAIL" in text
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "nowhere" / "summary.md"))
+    code, _, err = cli(capsys, *command, "runs/ppo_late", *way)
+    assert (code, "cannot write the job summary" in err) == (2, True)
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [("critical", 0), ("info", 1)])
+def test_a_diagnosis_that_may_fail_tells_junit_from_which_severity_up(
+    capsys: pytest.CaptureFixture[str], fail_on: str, failures: int
+) -> None:
+    run = FIXTURES / "grpo_healthy"
+    code, out, _ = cli(capsys, "diagnose", run, "--fail-on", fail_on, "--format", "junit")
+    assert code == failures
+    assert ("<failure" in out) == bool(failures)

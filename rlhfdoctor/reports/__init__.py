@@ -32,13 +32,14 @@ class Page:
     """How to print: the exit code that goes with it, the width in characters, colour or not.
 
     ``width`` 0 means: never break a line (a pipe, a file). gate: what the gate said, where it was
-    asked.
+    asked. fail_on: the severity from which on a finding fails, where the user named one elsewhere.
     """
 
     exit_code: int = 0
     width: int = 0
     colour: bool = False
     gate: Gated | None = None
+    fail_on: Severity | None = None
 
 
 Render = Callable[[Sequence[Diagnosis], Page], str]

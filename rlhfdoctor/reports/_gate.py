@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rlhfdoctor.model import (
-    SEVERITIES,
     Acceptance,
     Diagnosis,
-    Finding,
     Location,
     Run,
-    Severity,
     Skip,
 )
+from rlhfdoctor.policy import exit_code, failing
 from rlhfdoctor.reports import Document, Gated, Page
 from rlhfdoctor.reports._lines import acceptance
 
@@ -27,15 +25,8 @@ def gated(diagnoses: Sequence[Diagnosis], page: Page) -> Gated:
     """Return what the gate said; where none was asked, what one that fails on critical says."""
     if page.gate is not None:
         return page.gate
-    codes = (1 if failing(item, "critical") else 3 * bool(item.unanswered) for item in diagnoses)
-    return Gated("critical", tuple(codes))
-
-
-def failing(diagnosis: Diagnosis, fail_on: Severity) -> list[Finding]:
-    """Return the findings from that severity on that nobody accepted, the gravest first."""
-    grave = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    found = [item for item in diagnosis.findings if item.severity in grave and not item.accepted]
-    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+    fail_on = page.fail_on or "critical"
+    return Gated(fail_on, tuple(exit_code(item, fail_on) for item in diagnoses))
 
 
 def gate_rows(

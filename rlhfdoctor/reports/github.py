@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from rlhfdoctor.model import SEVERITIES, Diagnosis, Finding, Run
+from rlhfdoctor.policy import failing
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._gate import counted_words, failing, gate_rows, gated, path_of, unseen
+from rlhfdoctor.reports._gate import counted_words, gate_rows, gated, path_of, unseen
 from rlhfdoctor.reports._lines import shown
 from rlhfdoctor.reports._words import counted
 from rlhfdoctor.reports.markdown import markdown_parts

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlhfdoctor.model import Diagnosis, Finding, Severity
+from rlhfdoctor.policy import failing
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._gate import failing, gated, unseen, wants
+from rlhfdoctor.reports._gate import gated, unseen, wants
 from rlhfdoctor.reports._lines import shown, told, where
 
 UNSEEN = "could not look"

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from rlhfdoctor.model import Acceptance, Diagnosis, Verdict
+from rlhfdoctor.policy import failing
 from rlhfdoctor.reports import Page
-from rlhfdoctor.reports._gate import accepted_lines, counted_words, failing, gate_rows, gated
+from rlhfdoctor.reports._gate import accepted_lines, counted_words, gate_rows, gated
 from rlhfdoctor.reports.json import finding
 from rlhfdoctor.reports.markdown import markdown
 from rlhfdoctor.reports.terminal import terminal
