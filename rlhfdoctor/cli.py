@@ -1453,12 +1453,32 @@ def _is_source(path: Path, run: Run) -> bool:
 
 
 def _page(code: int) -> Page:
+    """Return how standard output shows a page.
+
+    NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and TERM are what no-color.org, force-color.org and
+    bixense.com/clicolors say.
+    """
     from rlhfdoctor.reports import Page
 
-    if sys.stdout is None or not sys.stdout.isatty():
-        return Page(code)
-    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Page(code, width=max(shutil.get_terminal_size().columns, NARROWEST), colour=colour)
+    told = os.environ
+    forced = bool(told.get("FORCE_COLOR")) or told.get("CLICOLOR_FORCE", "0") not in ("", "0")
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    dumb = terminal and told.get("TERM") == "dumb"
+    return Page(
+        code,
+        width=max(shutil.get_terminal_size().columns, NARROWEST) if terminal else 0,
+        colour=not told.get("NO_COLOR") and (forced or (terminal and not dumb)),
+        ascii=dumb or not _draws(sys.stdout),
+    )
+
+
+def _draws(stream: Any) -> bool:
+    """Say whether a stream can encode what curves are drawn with."""
+    try:
+        "\u2588\u2500".encode(getattr(stream, "encoding", None) or "utf-8")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _print(text: str) -> None:

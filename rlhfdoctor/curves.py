@@ -6,10 +6,12 @@ panel of its own. Steps are logged steps.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import math
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rlhfdoctor.measures import Track, logged, track
 from rlhfdoctor.model import Run
@@ -40,6 +42,16 @@ QUANTITIES: dict[str, tuple[str, ...]] = {
 SMOOTHED = "KL to the reference"
 """The quantity that is shown as three lines."""
 
+COMPUTED = (SMOOTHED, "Perplexity", "Entropy")
+"""Quantities that are exactly 0 throughout only where nobody computed them. A reward, an accuracy
+or a gradient of 0 is a measurement."""
+
+SPIKES = (SMOOTHED, "Perplexity", "Gradient norm")
+"""Quantities whose peaks are the illness: of several rows in one column the highest is drawn."""
+
+USUAL_GAPS = 3
+"""Mean gaps between logged rows after which a column without a row is empty [H]."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -55,8 +67,9 @@ class Line:
 class Panel:
     """Curves of one quantity in one unit.
 
-    unit: "unknown" where nobody said it. estimator: of a KL, else None. placeholder: exact zeros
-    throughout, so nobody measured it. keys: what the trainer calls these columns.
+    unit: "unknown" where nobody said it. estimator: of a KL, else None. placeholder: one of
+    ``COMPUTED`` and exact zeros throughout, so nobody measured it. keys: what the trainer calls
+    these columns.
     """
 
     quantity: str
@@ -67,12 +80,15 @@ class Panel:
     keys: tuple[str, ...]
 
 
-def panels(run: Run) -> tuple[Panel, ...]:
-    """Return what of a run can be drawn: one panel for each quantity and unit that was logged."""
-    return tuple(panel for quantity in QUANTITIES for panel in _of(run, quantity))
+def panels(run: Run, *, smooth: bool = True) -> tuple[Panel, ...]:
+    """Return what of a run can be drawn: one panel for each quantity and unit that was logged.
+
+    smooth: with the moving lines of the KL.
+    """
+    return tuple(panel for quantity in QUANTITIES for panel in _of(run, quantity, smooth))
 
 
-def _of(run: Run, quantity: str) -> Iterator[Panel]:
+def _of(run: Run, quantity: str, smooth: bool) -> Iterator[Panel]:
     found: dict[tuple[str, str | None], list[str]] = {}
     for name in QUANTITIES[quantity]:
         if logged(run, name):
@@ -85,7 +101,7 @@ def _of(run: Run, quantity: str) -> Iterator[Panel]:
             steps = tuple(item.steps)
             words = "current" if quantity == SMOOTHED and len(tracks) == 1 else _words(item)
             lines.append(Line(words, item.metric, steps, tuple(item.values)))
-        if quantity == SMOOTHED:
+        if smooth and quantity == SMOOTHED:
             first = tracks[0]
             steps = tuple(first.steps)
             average = tuple(moving_average(first.values))
@@ -98,7 +114,7 @@ def _of(run: Run, quantity: str) -> Iterator[Panel]:
             unit,
             estimator,
             tuple(lines),
-            placeholder=all(item.placeholder for item in tracks),
+            placeholder=quantity in COMPUTED and all(item.placeholder for item in tracks),
             keys=tuple(dict.fromkeys(keys)),
         )
 
@@ -119,18 +135,23 @@ def _words(found: Track) -> str:
 
 def moving_average(values: Sequence[float], window: int = WINDOW) -> list[float]:
     """Return the mean of each value and those before it, ``window`` at most."""
-    recent: deque[float] = deque(maxlen=window)
-    averages = []
-    for value in values:
-        recent.append(value)
-        averages.append(sum(item / len(recent) for item in recent))
-    return averages
+    rising = [mean(values[: count + 1]) for count in range(min(window - 1, len(values)))]
+    return rising + [mean(part) for part in zip(*(values[k:] for k in range(window)), strict=False)]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of at least one finite value; it is finite too, however large they are."""
+    total = sum(values)
+    if math.isfinite(total):
+        return total / len(values)
+    return sum(value / len(values) for value in values)
 
 
 def moving_percentile(
     values: Sequence[float], window: int = WINDOW, share: float = PERCENTILE
 ) -> list[float]:
     """Return the nearest-rank percentile of each value and those before it, ``window`` at most."""
+    ranks = [max(math.ceil(round(share * count, 9)), 1) - 1 for count in range(window + 1)]
     recent: deque[float] = deque()
     ordered: list[float] = []
     percentiles = []
@@ -139,31 +160,69 @@ def moving_percentile(
         insort(ordered, value)
         if len(recent) > window:
             del ordered[bisect_left(ordered, recent.popleft())]
-        percentiles.append(ordered[-(-int(share * 100) * len(ordered) // 100) - 1])
+        percentiles.append(ordered[ranks[len(ordered)]])
     return percentiles
 
 
+def smoothed(line: Line, step: int) -> tuple[float, float, float] | None:
+    """Return the last value until a step, with its moving average and percentile.
+
+    None before the first row.
+    """
+    end = bisect_right(line.steps, step)
+    recent = line.values[max(end - WINDOW, 0) : end]
+    if not recent:
+        return None
+    return recent[-1], moving_average(recent)[-1], moving_percentile(recent)[-1]
+
+
 def thinned(line: Line, most: int) -> Line:
-    """Return a line with at most ``most`` points that still shows every peak and trough.
+    """Return a line with at most ``most`` points (2 or more) that shows every peak and trough.
 
     Each of ``most / 2`` stretches of steps keeps its smallest and its largest value, in the order
     in which they occur.
     """
     if len(line.steps) <= most:
         return line
-    low, high, room = line.steps[0], line.steps[-1], max(most // 2, 1)
-    kept: dict[int, tuple[int, int]] = {}
-    for place, (step, value) in enumerate(zip(line.steps, line.values, strict=True)):
-        bucket = min((step - low) * room // max(high - low, 1), room - 1)
-        least, largest = kept.get(bucket, (place, place))
-        kept[bucket] = (
-            place if value < line.values[least] else least,
-            place if value > line.values[largest] else largest,
-        )
-    places = sorted({place for pair in kept.values() for place in pair})
+    places: set[int] = set()
+    for low, high in pairwise(bounds(line.steps, line.steps[0], line.steps[-1], most // 2)):
+        part = line.values[low:high]
+        if part:
+            places |= {low + part.index(min(part)), low + part.index(max(part))}
+    kept = sorted(places)
     return Line(
         line.name,
         line.column,
-        tuple(line.steps[place] for place in places),
-        tuple(line.values[place] for place in places),
+        tuple(line.steps[place] for place in kept),
+        tuple(line.values[place] for place in kept),
     )
+
+
+def bounds(steps: Sequence[int], first: int, last: int, count: int) -> list[int]:
+    """Return where each of ``count`` stretches of the steps ``first`` to ``last`` begins.
+
+    The stretches are as wide as each other, to a step; the end of the last one follows.
+    """
+    span = last - first + 1
+    return [bisect_left(steps, first - -place * span // count) for place in range(count + 1)]
+
+
+def columns(
+    line: Line, first: int, last: int, count: int, *, peaks: bool
+) -> tuple[float | None, ...]:
+    """Return a line as ``count`` columns over the steps ``first`` to ``last``.
+
+    A column is the highest value logged in it, or the mean without ``peaks``; where none was, the
+    last value before it, unless the next row is more than ``USUAL_GAPS`` away: then None.
+    """
+    steps, values = line.steps, line.values
+    most = USUAL_GAPS * (steps[-1] - steps[0]) / max(len(steps) - 1, 1)
+    found: list[float | None] = []
+    for place, (low, high) in enumerate(pairwise(bounds(steps, first, last, count))):
+        if low < high:
+            found.append(max(values[low:high]) if peaks else mean(values[low:high]))
+            continue
+        same = low > 0 and steps[low - 1] == first + place * (last - first + 1) // count
+        near = 0 < low < len(steps) and steps[low] - steps[low - 1] <= most
+        found.append(values[low - 1] if same or near else None)
+    return tuple(found)

@@ -33,6 +33,7 @@ class Page:
 
     ``width`` 0 means: never break a line (a pipe, a file). gate: what the gate said, where it was
     asked. fail_on: the severity from which on a finding fails, where the user named one elsewhere.
+    ascii: nothing is drawn in characters beyond ASCII.
     """
 
     exit_code: int = 0
@@ -40,6 +41,7 @@ class Page:
     colour: bool = False
     gate: Gated | None = None
     fail_on: Severity | None = None
+    ascii: bool = False
 
 
 Render = Callable[[Sequence[Diagnosis], Page], str]

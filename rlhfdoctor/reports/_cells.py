@@ -17,6 +17,10 @@ _EIGHTHS = ("", "\u258f", "\u258e", "\u258d", "\u258c", "\u258b", "\u258a", "\u2
 _LEVELS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _FULL = _LEVELS[-1]
 _CUT = "\u2026"
+_IN_ASCII = str.maketrans(
+    _LEVELS + "".join(_EIGHTHS[1:]) + _CUT + "\u2500\u2502\u250c\u2514\u251c\u253c",
+    "_.:-=+*#" + "...:=+#" + "~" + "-|+`++",
+)
 
 
 def padded(text: str, room: int, *, left: bool = True) -> str:
@@ -57,14 +61,32 @@ def bar(share: float, room: int) -> str:
 
 def curve(values: Sequence[float | None], low: float, high: float) -> str:
     """Return values as columns of one cell each between ``low`` and ``high``; a gap for None."""
-    top = len(_LEVELS) - 1
+    return plot(values, low, high, 1)[0]
+
+
+def plot(values: Sequence[float | None], low: float, high: float, rows: int) -> list[str]:
+    """Return values as columns of ``rows`` cells, the top row first; ``low`` is seen too."""
     if math.isinf(high - low):
-        return curve([None if value is None else value / 2 for value in values], low / 2, high / 2)
+        return plot([value and value / 2 for value in values], low / 2, high / 2, rows)
+    top = rows * len(_LEVELS) - 1
     span = high - low if high > low else math.inf
-    return "".join(
-        " " if value is None else _LEVELS[round(min(max((value - low) / span, 0.0), 1.0) * top)]
+    heights = [
+        0 if value is None else 1 + round(min(max((value - low) / span, 0.0), 1.0) * top)
         for value in values
-    )
+    ]
+    return [
+        "".join(_cell(height - below * len(_LEVELS)) for height in heights)
+        for below in range(rows - 1, -1, -1)
+    ]
+
+
+def _cell(eighths: int) -> str:
+    return _LEVELS[min(eighths, len(_LEVELS)) - 1] if eighths > 0 else " "
+
+
+def ascii_only(text: str) -> str:
+    """Return text with what is drawn in blocks and lines drawn in ASCII, cell for cell."""
+    return text.translate(_IN_ASCII)
 
 
 def _most(room: int) -> int:

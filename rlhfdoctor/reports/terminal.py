@@ -14,6 +14,8 @@ from rich.tree import Tree
 from rlhfdoctor.model import Diagnosis, RollbackPlan
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
+from rlhfdoctor.reports._cells import ascii_only
+from rlhfdoctor.reports._curves import curve_lines
 from rlhfdoctor.reports._gate import accepted_lines, gate_rows
 from rlhfdoctor.reports._lines import five_lines, rivals, shown, told, where
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
@@ -44,7 +46,7 @@ Line = tuple[int, Text]
 
 @report("terminal")
 def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
-    """Print each diagnosis: the five lines, findings, tree, rollback, what was not looked at.
+    """Print each diagnosis: five lines, curves, findings, tree, rollback, what was not looked at.
 
     A gate's: one line a run.
     """
@@ -77,7 +79,12 @@ def write(lines: Iterable[Line], page: Page) -> str:
         grid.columns[-1].ratio = 1
         grid.add_row(*([Text()] if indent else []), *cells)
         console.print(grid)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return _printed(buffer, page)
+
+
+def _printed(buffer: io.StringIO, page: Page) -> str:
+    text = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return ascii_only(text) if page.ascii else text
 
 
 def _console(buffer: io.StringIO, page: Page) -> Console:
@@ -206,7 +213,7 @@ def tree_text(roots: Sequence[Mapping[str, Any]], page: Page) -> str:
         drawn = Tree(_node(root), guide_style="dim")
         _grow(drawn, root)
         console.print(drawn)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return _printed(buffer, page)
 
 
 def _grow(drawn: Tree, node: Mapping[str, Any]) -> None:
@@ -352,6 +359,10 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     yield 0, line
     for text in rest:
         yield 0, Text(text)
+    drawn = [*curve_lines(diagnosis, width)]
+    if drawn:
+        yield 0, Text("")
+        yield from drawn
     if diagnosis.findings:
         yield 0, Text("")
         yield 0, Text("Findings", style="bold")
