@@ -140,7 +140,13 @@ RunNumber = Annotated[
 Fail = Annotated[
     FailOn | None, typer.Option("--fail-on", help="Exit with 1 from this severity up.")
 ]
-Format = Annotated[str, typer.Option("--format", help="What is printed: terminal, json, ...")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="What is printed: terminal, json, markdown, html, junit, sarif, github or slack.",
+    ),
+]
 TableFormat = Annotated[
     str, typer.Option("--format", help="What is printed: terminal, json or markdown.")
 ]
@@ -309,7 +315,7 @@ def samples(
     memory: Annotated[
         str, typer.Option("--memory", metavar="SIZE", help="What it may take: 512M, 1G, ...")
     ] = "1G",
-    form: Format = "terminal",
+    form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
     """Survey samples: lengths, n-grams, loops, rewards."""
@@ -459,10 +465,10 @@ def rollback(
             help="Read the suggested checkpoint's numbers: are all finite?",
         ),
     ] = True,
-    form: Format = "terminal",
+    form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
-    """Say which checkpoint to go back to, and why; with --suggest, what to do next."""
+    """Say which checkpoint to go back to, and what to do next."""
     _table_format(form)
     limits = _limits(profile, settings, [run])
     found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
@@ -691,7 +697,7 @@ def compare(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
-    form: Format = "terminal",
+    form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
     """Set runs side by side: tables, curves, what the sick share."""
@@ -793,10 +799,10 @@ def recompute(
     cache: Annotated[
         Path | None, typer.Option("--cache", metavar="DIR", help="Keep hidden states on disk here.")
     ] = None,
-    form: Format = "terminal",
+    form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
-    """Score checkpoints against reference models: KL, entropy, perplexity.
+    """Score checkpoints against references: KL, perplexity.
 
     Without --reference the weights are scanned and nothing is scored. --output json=FILE writes
     what diagnose, rollback and gate take as --scores FILE.
@@ -907,7 +913,7 @@ def backtest(
     form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
-    """Replay alarms and KL controllers: when they would have rung, what that would have saved.
+    """Replay alarms and KL controllers: what they would have saved.
 
     Forward in time, without looking ahead; constants are those of field articles. The KL alarm and
     the controllers have numbers for nats a response alone: where the KL is logged a token (GRPO) or
@@ -1022,21 +1028,41 @@ def inspect(
     samples: Samples = None,
     dialect: DialectName = None,
     mapping: Maps = None,
-    form: Format = "terminal",
+    form: TableFormat = "terminal",
+    output: Outputs = None,
 ) -> int:
-    """Say how each file and key was understood, and what is missing for which rules."""
+    """Say how files and keys were understood, and what is missing."""
     from rlhfdoctor.inspection import inspection
-    from rlhfdoctor.reports.json import one_or_runs
-    from rlhfdoctor.reports.terminal import inspect_lines, write
+    from rlhfdoctor.reports._inspection import inspect_lines, inspect_markdown
 
-    _plain_format(form)
-    documents = [inspection(item) for item in _read(run, samples, dialect, mapping, None)]
-    if form == "json":
-        _print(one_or_runs(0, documents))
-    else:
-        for document in documents:
-            _print(write(inspect_lines(document), _page(0)))
+    _table_format(form)
+    found = _read(run, samples, dialect, mapping, None)
+    _check_outputs(output, _table_format, found, None)
+    documents = [inspection(item) for item in found]
+    _give(
+        form,
+        output,
+        lambda report: _pages(report, documents, inspect_lines, inspect_markdown),
+        found,
+    )
     return 0
+
+
+def _pages(
+    form: str,
+    documents: Sequence[Any],
+    lines: Callable[[Any], Any],
+    markdown: Callable[[Any], str],
+) -> str:
+    """Return documents as a page each, or as JSON."""
+    from rlhfdoctor.reports.json import one_or_runs
+    from rlhfdoctor.reports.terminal import write
+
+    if form == "json":
+        return one_or_runs(0, documents)
+    if form == "markdown":
+        return "\n".join(map(markdown, documents))
+    return "\n".join(write(lines(item), _page(0)) for item in documents)
 
 
 @app.command()
@@ -1045,7 +1071,7 @@ def explain(
         str | None, typer.Argument(metavar="[CODE]", help="A rule or a family; all if left out.")
     ] = None,
     tree: Annotated[bool, typer.Option("--tree", help="Print the decision tree instead.")] = False,
-    form: Format = "terminal",
+    form: TableFormat = "terminal",
 ) -> int:
     """Print a rule: what it sees, its sources, its limits."""
     from rlhfdoctor.profile import check_codes, explanation, rules
@@ -1094,26 +1120,33 @@ def show_profile(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
-    form: Format = "terminal",
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only limits that a profile or --set states.")
+    ] = False,
+    form: TableFormat = "terminal",
+    output: Outputs = None,
 ) -> int:
     """Print every limit as it holds: value, unit, where it came from."""
     from rlhfdoctor.profile import built_in, choose, document
-    from rlhfdoctor.reports.json import one_or_runs
-    from rlhfdoctor.reports.terminal import profile_lines, write
+    from rlhfdoctor.reports._inspection import profile_lines, profile_markdown
 
-    _plain_format(form)
+    _table_format(form)
     stated = _limits(profile, settings, [run] if run else ())
+    found = [] if run is None else _read(run, None, dialect, mapping, None)
+    _check_outputs(output, _table_format, found, None)
     if run is None:
         chosen = stated if stated.name else stated.over(built_in()["default"])
         documents = [document(chosen)]
     else:
-        found = _read(run, None, dialect, mapping, None)
         documents = [document(choose(item, stated), item.name) for item in found]
-    if form == "json":
-        _print(one_or_runs(0, documents))
-    else:
-        for item in documents:
-            _print(write(profile_lines(item), _page(0)))
+    for item in documents if changed else ():
+        item["limits"] = [limit for limit in item["limits"] if limit["origin"] != "rule default"]
+    _give(
+        form,
+        output,
+        lambda report: _pages(report, documents, profile_lines, profile_markdown),
+        found,
+    )
     return 0
 
 

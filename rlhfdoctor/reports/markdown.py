@@ -77,18 +77,22 @@ def backtest_markdown(document: Mapping[str, Any]) -> str:
     return section_markdown(backtest_sections(document))
 
 
-def section_markdown(sections: Sections) -> str:
-    """Print a page section by section; a table with a title in a fenced block, where gaps stay."""
-    lines = []
+def section_markdown(sections: Sections, bullet: str = "") -> str:
+    """Print a page section by section; a table with a title in a fenced block, where gaps stay.
+
+    bullet: what a sentence begins with; with one, sentences are a list and not paragraphs.
+    """
+    lines: list[str] = []
     for place, (title, parts) in enumerate(sections):
         lines += [f"{'##' if place else '#'} {plain(title)}", ""]
         for part in parts:
             if isinstance(part, str):
-                lines += [plain(part), ""]
+                lines += [f"{bullet}{plain(part)}", *([] if bullet else [""])]
             elif part.title:
                 lines += [f"**{plain(part.title)}**", "", *fenced(part.lines(0))]
             else:
                 lines += table_markdown(part)
+        lines += [""] * bool(bullet and parts)
     return "\n".join(lines)
 
 

@@ -189,22 +189,6 @@ def list_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
         yield 0, Text(f"{document['code']}  \t{document['doc'].splitlines()[0]}")
 
 
-def profile_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield every limit as it holds: its value, its unit, and where it came from."""
-    title = Text(shown(f"profile {document['profile']}"), style="bold")
-    chosen = f" (chosen: {document['reason']})" if document["reason"] else ""
-    of_run = f"{document['run']}: " if document["run"] else ""
-    yield 0, Text(shown(of_run), style="bold").append_text(title).append(shown(chosen))
-    if document["require"] is not None:
-        yield 0, Text(f"required: {', '.join(document['require']) or 'nothing'}")
-    for row in document["rollback"] or ():
-        yield 2, Text(shown(f"rollback {row['name']}: {row['checkpoint']}, {row['change']}"))
-    for item in document["limits"]:
-        own = item["origin"] == "rule default"
-        line = Text(f"{item['code']}.{item['limit']} = {item['value']:g}  ({item['meaning']})  ")
-        yield 2, line.append(f"\t{shown(item['origin'])}", style="dim" if own else "bold cyan")
-
-
 def tree_text(roots: Sequence[Mapping[str, Any]], page: Page) -> str:
     """Draw the decision tree: questions with their rules, causes with what to do."""
     buffer = io.StringIO()
@@ -241,61 +225,6 @@ def _node(node: Mapping[str, Any]) -> Text:
         by = f" ({', '.join(rules)})" if rules else ""
         told.append(f"\nor {rival['cause']}? {rival['test']}{by}", style="dim")
     return told
-
-
-def inspect_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield how each file and key of a run was understood, and what is missing for which rules."""
-    yield 0, Text(shown(f"{document['path']}: {document['framework']} {document['algorithm']}"))
-    yield 0, Text("Files", style="bold")
-    for source in document["sources"]:
-        as_what = source["reader"] + (f", {source['dialect']}" if source["dialect"] else "")
-        rows = f"{source['rows']} row{'' if source['rows'] == 1 else 's'}"
-        yield 2, Text(shown(f"{source['file']}: {as_what}, {rows}"))
-    yield 0, Text("Columns", style="bold")
-    for column in document["columns"]:
-        told = ", ".join(part for part in (column["unit"], column["estimator"]) if part)
-        yield 2, Text(shown(f"{column['name']} ({told}) from {', '.join(column['keys'])}"))
-        for correction in column["corrections"]:
-            estimate = "estimated: " if column["derived"] else "corrected: "
-            yield 4, Text(shown(estimate + correction), style="dim")
-    yield 0, Text("Keys without a meaning", style="bold")
-    yield 2, Text(shown(", ".join(document["unmapped"]) or "none"))
-    yield 0, Text("Samples", style="bold")
-    yield 2, Text(str(document["samples"] or "none"))
-    yield 0, Text("Checkpoints", style="bold")
-    for checkpoint in document["checkpoints"]:
-        yield 2, Text(shown(_checkpoint(checkpoint)))
-    if not document["checkpoints"]:
-        yield 2, Text("none")
-    yield 0, Text("Configuration", style="bold")
-    for setting in document["config"]:
-        yield 2, Text(shown(f"{setting['name']} = {setting['value']}  ({setting['file']})"))
-    if not document["config"]:
-        yield 2, Text("none")
-    if document["conflicts"]:
-        yield 0, Text("Files disagree", style="bold")
-    for conflict in document["conflicts"]:
-        told = f"at {conflict['steps']} steps, first at {conflict['first_step']}"
-        yield 2, Text(shown(f"{conflict['key']}: {told}"))
-    if document["seams"]:
-        yield 0, Text("Resumed", style="bold")
-    for seam in document["seams"]:
-        yield 2, Text(f"at step {seam['step']}, after step {seam['left']}")
-    yield 0, Text("Missing, and the rules that cannot look for want of it", style="bold")
-    for item in document["silenced"]:
-        yield 2, Text(shown(f"{item['missing']}: {', '.join(item['rules'])}"))
-    yield from note_lines(document["notes"])
-
-
-def _checkpoint(checkpoint: Mapping[str, Any]) -> str:
-    """Return a checkpoint in one line: step, state, and whether it can be loaded as it lies."""
-    state = "complete" if checkpoint["complete"] else ", ".join(checkpoint["missing"])
-    role = "" if checkpoint["role"] == "policy" else f", {checkpoint['role']}"
-    loadable = "yes" if checkpoint["loadable"] else "no"
-    if not checkpoint["loadable"] and checkpoint["convert"]:
-        loadable = f"after {checkpoint['convert']}"
-    where = f"{checkpoint['name']} (step {checkpoint['step']}{role})"
-    return f"{where}: {state}; {checkpoint['format']}, loadable: {loadable}"
 
 
 def recompute_lines(document: Mapping[str, Any], width: int = 0) -> Iterator[Line]:
