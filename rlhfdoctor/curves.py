@@ -23,19 +23,23 @@ the KL as three lines, the current value, a moving average of 10 and the 90th pe
 
 PERCENTILE = 0.9
 
+KL = ("kl_ref_response", "kl_ref_token", "kl_ref_token_diluted", "kl_unknown")
+ENTROPY = ("entropy", "entropy_unknown")
+LENGTH = ("response_length_mean",)
+REWARD = ("reward_raw_mean", "reward_shaped_mean", "dpo_margin")
+GRADIENT = ("grad_norm",)
+
 QUANTITIES: dict[str, tuple[str, ...]] = {
-    "KL to the reference": (
-        *("kl_ref_response", "kl_ref_token", "kl_ref_token_diluted", "kl_unknown"),
-    ),
+    "KL to the reference": KL,
     "Perplexity": ("ppl_policy", "ppl_policy_sequence", "ppl_rollout", "ppl_ref"),
-    "Entropy": ("entropy", "entropy_unknown"),
-    "Response length": ("response_length_mean",),
+    "Entropy": ENTROPY,
+    "Response length": LENGTH,
     "Reward": (
-        *("reward_raw_mean", "reward_shaped_mean", "dpo_margin", "heldout_score"),
-        *("heldout_reward", "eval_reward_raw_mean", "eval_dpo_margin"),
+        *(*REWARD, "heldout_score", "heldout_reward"),
+        *("eval_reward_raw_mean", "eval_dpo_margin"),
     ),
     "Accuracy": ("success_rate", "heldout_rate", "dpo_accuracy", "eval_dpo_accuracy"),
-    "Gradient norm": ("grad_norm",),
+    "Gradient norm": GRADIENT,
 }
 """What is drawn, in this order, and the columns that tell it."""
 

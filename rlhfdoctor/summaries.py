@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from rlhfdoctor import __version__
 from rlhfdoctor.cost import spent
+from rlhfdoctor.curves import ENTROPY, GRADIENT, KL, LENGTH, REWARD
 from rlhfdoctor.measures import batches, log_fingerprint, logged, silent_since, track
 from rlhfdoctor.model import Diagnosis, Run
 from rlhfdoctor.rules._heldout import held_out, rewarding
@@ -22,12 +23,12 @@ from rlhfdoctor.series import end_level, finite, spread, start_level
 from rlhfdoctor.vocabulary import SETTINGS
 
 QUANTITIES: dict[str, tuple[str, ...]] = {
-    "kl": ("kl_ref_response", "kl_ref_token", "kl_ref_token_diluted", "kl_unknown"),
-    "reward": ("reward_raw_mean", "reward_shaped_mean", "dpo_margin"),
+    "kl": KL,
+    "reward": REWARD,
     "heldout": (),
-    "entropy": ("entropy", "entropy_unknown"),
-    "length": ("response_length_mean",),
-    "gradient": ("grad_norm",),
+    "entropy": ENTROPY,
+    "length": LENGTH,
+    "gradient": GRADIENT,
 }
 """What is compared, and under which metrics it is logged. Of the held-out scores the first of
 which more is better; of the rewards the first."""

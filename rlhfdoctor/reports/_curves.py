@@ -15,7 +15,7 @@ from rlhfdoctor.curves import SMOOTHED, SPIKES, WINDOW, Line, Panel, columns, pa
 from rlhfdoctor.model import Diagnosis, Onset
 from rlhfdoctor.reports._cells import padded, plot
 from rlhfdoctor.reports._lines import shown
-from rlhfdoctor.reports._words import counted
+from rlhfdoctor.reports._words import counted, number
 
 ROWS = {SMOOTHED: 5, "Response length": 2, "Reward": 2}
 """Rows of a quantity's first curve; all others take one."""
@@ -67,10 +67,18 @@ def curve_lines(diagnosis: Diagnosis, width: int) -> Iterator[Told]:
         return
     axis = _axis(diagnosis, found, min(width or UNLIMITED, WIDEST) - 2 - GUTTER - 1)
     yield 0, Text("Curves", style="bold")
-    yield 2, Text(_scale(axis, found, diagnosis.run.step_unit), style="dim")
+    drawn = [panel for panel in found if not all(map(_flat, panel.lines))]
+    if drawn:
+        yield 2, Text(_scale(axis, drawn, diagnosis.run.step_unit), style="dim")
     for panel in found:
         yield from _panel(panel, axis, diagnosis)
-    yield from _under(axis, diagnosis)
+    if drawn:
+        yield from _under(axis, diagnosis)
+
+
+def _flat(line: Line) -> bool:
+    """Say whether there is nothing to draw: one value in all rows."""
+    return min(line.values) == max(line.values)
 
 
 def _axis(diagnosis: Diagnosis, found: Sequence[Panel], room: int) -> _Axis:
@@ -93,7 +101,7 @@ def _scale(axis: _Axis, found: Sequence[Panel], unit: str) -> str:
     spiky = f"the highest of {' and of '.join(names)}" if names else ""
     calm = "the mean of the others" if len(names) < len(quantities) else ""
     told = ", ".join(filter(None, (spiky, calm))) if names else "the mean"
-    return f"a column is about {span / axis.cells:.2g} {unit}s: {told}"
+    return f"a column is about {number(round(span / axis.cells, 1))} {unit}s: {told}"
 
 
 def _panel(panel: Panel, axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:
@@ -110,14 +118,14 @@ def _panel(panel: Panel, axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:
         named = panel.quantity in NAMED or len(panel.lines) > 1
         rows = 1 if place else ROWS.get(panel.quantity, 1)
         yield from _curve(f"{title}: {line.name}" if named else title, panel, line, rows, axis)
-        if panel.quantity == SMOOTHED:
+        if panel.quantity == SMOOTHED and not _flat(line):
             for told in _moving(line, diagnosis):
                 yield GUTTER + 3, Text(told, style="dim")
 
 
 def _curve(title: str, panel: Panel, line: Line, rows: int, axis: _Axis) -> Iterator[Told]:
     """Yield a curve under its title; one of both tells the ends of its axis."""
-    if min(line.values) == max(line.values):
+    if _flat(line):
         constant = f"{_label(line.values[0])} in {counted(len(line.values), 'row')}"
         yield 2, Text(shown(title)).append(f", {constant}", style="dim")
         return
@@ -126,10 +134,12 @@ def _curve(title: str, panel: Panel, line: Line, rows: int, axis: _Axis) -> Iter
     low, high = min(known), max(known)
     if panel.quantity == SMOOTHED:
         low = min(low, 0.0)
-    labels = {0: _label(high), rows - 1: _label(low)} if rows > 1 else {}
+    digits = next((few for few in range(3, 6) if _label(low, few) != _label(high, few)), 6)
+    bottom, top = _label(low, digits), _label(high, digits)
+    labels = {0: top, rows - 1: bottom} if rows > 1 else {}
     if rows > 2:
-        labels[rows // 2] = _label(low / 2 + high / 2)
-    ends = "" if labels else f", axis {_label(low)} to {_label(high)}"
+        labels[rows // 2] = _label(low / 2 + high / 2, digits)
+    ends = "" if labels else f", axis {bottom} to {top}"
     yield 2, Text(shown(title)).append(ends, style="dim")
     for place, drawn in enumerate(plot(values, low, high, rows)):
         told = Text(padded(labels.get(place, ""), GUTTER - 1, left=False), style="dim")
@@ -156,7 +166,7 @@ def _moving(line: Line, diagnosis: Diagnosis) -> Iterator[str]:
         found = smoothed(line, step)
         if found is not None:
             current, average, high = (_label(value) for value in found)
-            yield f"{where}: {current}, mean of {WINDOW} rows {average}, 90th percentile {high}"
+            yield f"{where}: {current}, {WINDOW}-row mean {average}, 90th percentile {high}"
 
 
 def _under(axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:
@@ -216,9 +226,9 @@ def _interval(onset: Onset) -> str:
     return f"{onset.step} ({low}-{high})" if low < high else str(onset.step)
 
 
-def _label(value: float) -> str:
-    """Return a number in at most 9 cells."""
-    if 1000 <= abs(value) < 1e6:
+def _label(value: float, digits: int = 3) -> str:
+    """Return a number in fewer cells than ``GUTTER``."""
+    if 1000 <= abs(value) < 1e5:
         return f"{value:,.0f}"
-    text = f"{value:.3g}"
+    text = f"{value:.{digits}g}"
     return text if len(text) < GUTTER else f"{value:.1g}"
