@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from datetime import date
@@ -520,7 +520,10 @@ def _rollback_text(form: str, diagnoses: Sequence[Diagnosis], suggest: bool) -> 
 @app.command()
 def gate(
     runs: RunPaths = None,
-    fail_on: Fail = None,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option("--fail-on", help="Exit with 1 from this severity up; critical if left out."),
+    ] = None,
     require: Annotated[
         list[str] | None,
         typer.Option("--require", metavar="CODE", help="A rule that must have looked."),
@@ -997,29 +1000,26 @@ def export(
     data = _exported(to, found, limits, long=long)
     if output is not None:
         _write(output, data, found)
-    elif isinstance(data, str):
-        _print(data)
-    elif sys.stdout is not None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        return 0
+    for part in data:
+        if isinstance(part, str):
+            _print(part)
+        elif sys.stdout is not None:
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
     return 0
 
 
-def _exported(to: Target, found: Sequence[Run], limits: Profile, *, long: bool) -> str | bytes:
-    from io import BytesIO
-
+def _exported(
+    to: Target, found: Sequence[Run], limits: Profile, *, long: bool
+) -> Iterable[str | bytes]:
     from rlhfdoctor import export as exporting
 
-    if to in (Target.grafana, Target.openmetrics):
-        diagnoses = _diagnoses(found, limits)
-        text = exporting.dashboard if to is Target.grafana else exporting.openmetrics
-        return text(diagnoses)
-    frame = exporting.record(found) if long else exporting.table(found).lazy()
-    if to is Target.csv:
-        return exporting.harmless(frame).collect().write_csv()
-    buffer = BytesIO()
-    frame.collect().write_parquet(buffer, metadata=exporting.columns(found))
-    return buffer.getvalue()
+    if to is Target.grafana:
+        return [exporting.dashboard(_diagnoses(found, limits))]
+    if to is Target.openmetrics:
+        return exporting.openmetrics(_diagnoses(found, limits))
+    return [exporting.tables(found, to.value, long=long)]
 
 
 @app.command()
@@ -1436,13 +1436,15 @@ def _write_outputs(
         _write(Path(path), text, [diagnosis.run for diagnosis in diagnoses])
 
 
-def _write(path: Path, data: str | bytes, runs: Sequence[Run]) -> None:
+def _write(path: Path, data: str | Iterable[str | bytes], runs: Sequence[Run]) -> None:
     """Write a report, never over a file of a run and never through a link."""
+    parts = [data] if isinstance(data, str) else data
     _check_writable(path, runs)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK, 0o666)
         with open(handle, "wb") as file:
-            file.write(data.encode("utf-8") if isinstance(data, str) else data)
+            for part in parts:
+                file.write(part.encode("utf-8") if isinstance(part, str) else part)
     except OSError as error:
         told = "it is a link" if path.is_symlink() else error.strerror
         raise DoctorError(

@@ -11,8 +11,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from io import BytesIO
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 import polars as pl
@@ -86,6 +87,16 @@ def record(runs: Sequence[Run]) -> pl.LazyFrame:
     return pl.concat(frames, how="diagonal_relaxed").select("run", pl.all().exclude("run"))
 
 
+def tables(runs: Sequence[Run], form: Literal["csv", "parquet"], *, long: bool) -> str | bytes:
+    """Return runs as a CSV or a Parquet file: ``table``, or ``record`` where long."""
+    frame = record(runs) if long else table(runs).lazy()
+    if form == "csv":
+        return harmless(frame).collect().write_csv()
+    buffer = BytesIO()
+    frame.collect().write_parquet(buffer, metadata=columns(runs))
+    return buffer.getvalue()
+
+
 def columns(runs: Sequence[Run]) -> dict[str, str]:
     """Return the metadata of a Parquet file: unit, estimator and meaning of each column."""
     found: dict[str, Any] = {}
@@ -123,37 +134,40 @@ def harmless(frame: pl.LazyFrame) -> pl.LazyFrame:
 # OpenMetrics
 
 
-class Family(NamedTuple):
-    """Samples of one name: its help, and (labels, value, time) in the order of time by run."""
+class Series(NamedTuple):
+    """One labelled series: its family, the help of that, its labels, and (step, value) in order."""
 
+    family: str
     help: str
-    samples: list[tuple[str, float, float]]
+    labels: str
+    values: Iterable[tuple[int, float]]
 
 
-def openmetrics(diagnoses: Sequence[Diagnosis]) -> str:
-    """Return runs as OpenMetrics text 1.0: a gauge for each column, by run, split and part.
+def openmetrics(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
+    """Yield runs as OpenMetrics text 1.0: a gauge for each column, by run, split and part.
 
     ``promtool tsdb create-blocks-from openmetrics`` makes blocks of it. Beside the columns stand
     the logged step, the three lines of the KL, and what was concluded: ``rlhf_verdict``,
     ``rlhf_onset``, ``rlhf_rollback``, ``rlhf_checkpoint``.
     """
-    families: dict[str, Family] = {}
+    families: dict[str, list[tuple[Series, Clock]]] = {}
     for diagnosis in diagnoses:
-        for name, text, sample in _samples(diagnosis):
-            families.setdefault(name, Family(text, [])).samples.append(sample)
-    lines = []
-    for name, family in sorted(families.items()):
-        lines += [f"# TYPE {name} gauge", f"# HELP {name} {_escaped(family.help)}"]
-        lines += [
-            f"{name}{{{labels}}} {_number(value)} {time:.3f}"
-            for labels, value, time in family.samples
-        ]
-    return "\n".join((*lines, "# EOF")) + "\n"
+        time = clock(diagnosis.run)
+        for series in _series(diagnosis, time):
+            families.setdefault(series.family, []).append((series, time))
+    for name, found in sorted(families.items()):
+        yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(found[0][0].help)}\n"
+        for series, time in found:
+            yield "".join(
+                f"{name}{{{series.labels}}} {_number(value)} {time.at(step):.3f}\n"
+                for step, value in series.values
+            )
+    yield "# EOF\n"
 
 
-def _samples(diagnosis: Diagnosis) -> Iterator[tuple[str, str, tuple[str, float, float]]]:
-    """Yield the family, its help, and one sample, for all that is told of a run."""
-    run, time = diagnosis.run, clock(diagnosis.run)
+def _series(diagnosis: Diagnosis, time: Clock) -> Iterator[Series]:
+    """Yield all that is told of a run."""
+    run = diagnosis.run
     how = "" if time.logged else "; the log has no clock: second n is step n"
     own = {"run": run.name, "framework": run.framework, "algorithm": run.algorithm}
     for name, column in run.columns.items():
@@ -163,36 +177,34 @@ def _samples(diagnosis: Diagnosis) -> Iterator[tuple[str, str, tuple[str, float,
         metric = metric_of(name)
         unit = ", ".join(part for part in (column.unit, column.estimator) if part)
         told = f"{metric.meaning if metric else column.metric} ({unit}){how}"
-        text = _labels({**own, **labels})
-        for step, value in run.metrics.select("step", name).drop_nulls().iter_rows():
-            yield family, told, (text, value, time.at(step))
+        rows = run.metrics.select("step", name).drop_nulls()
+        yield Series(family, told, _labels({**own, **labels}), rows.iter_rows())
     for panel in panels(run):
         for line in panel.lines:
             ending = _derived(line.name)
             if ending:
                 family, labels = named(line.column)
-                text = _labels({**own, **labels})
-                for step, value in zip(line.steps, line.values, strict=True):
-                    told = f"{line.name} logged rows of {family} ({panel.unit})"
-                    yield f"{family}_{ending}", told, (text, value, time.at(step))
-    labels_of_run = _labels(own)
-    for step in run.metrics["step"]:
-        yield f"{PREFIX}step", f"logged step{how}", (labels_of_run, float(step), time.at(step))
+                told = f"{line.name} logged rows of {family} ({panel.unit}){how}"
+                pairs = zip(line.steps, line.values, strict=True)
+                yield Series(f"{family}_{ending}", told, _labels({**own, **labels}), pairs)
     if run.last_step is None:
         return
+    steps = [(step, float(step)) for step in run.metrics["step"]]
+    yield Series(f"{PREFIX}step", f"logged step{how}", _labels(own), steps)
     verdict = _labels({**own, "verdict": diagnosis.verdict})
-    yield f"{PREFIX}verdict", "what was concluded", (verdict, 1.0, time.at(run.last_step))
+    yield Series(f"{PREFIX}verdict", "what was concluded", verdict, [(run.last_step, 1.0)])
     if diagnosis.onset:
-        step = diagnosis.onset.step
-        yield f"{PREFIX}onset", "where it began", (labels_of_run, float(step), time.at(step))
+        began = diagnosis.onset.step
+        yield Series(f"{PREFIX}onset", "where it began", _labels(own), [(began, float(began))])
     back = diagnosis.rollback.checkpoint if diagnosis.rollback.needed else None
-    for family, told, found in (
+    for family, told, saved in (
         ("checkpoint", "a saved policy", run.policies),
         ("rollback", "where to go back to", (back,) if back else ()),
     ):
-        for item in sorted(found, key=lambda one: one.step):
-            text = _labels({**own, "checkpoint": item.name})
-            yield f"{PREFIX}{family}", told, (text, float(item.step), time.at(item.step))
+        for item in saved:
+            labels_of_it = _labels({**own, "checkpoint": item.name})
+            place = [(item.step, float(item.step))]
+            yield Series(f"{PREFIX}{family}", told, labels_of_it, place)
 
 
 def named(column: str) -> tuple[str, dict[str, str]]:

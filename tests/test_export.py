@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,14 +53,14 @@ def clocked(*times: float | None) -> Run:
     return replace(made, observations=observed)
 
 
-def families(text: str) -> dict[str, list[tuple[dict[str, str], float, float]]]:
+def families(parts: Iterable[str]) -> dict[str, list[tuple[dict[str, str], float, float]]]:
     """Parse OpenMetrics with the parser of the official client, which is strict."""
     return {
         family.name: [
             (dict(sample.labels), sample.value, float(sample.timestamp))
             for sample in family.samples
         ]
-        for family in text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        for family in text_string_to_metric_families("".join(parts))  # type: ignore[no-untyped-call]
     }
 
 
@@ -93,7 +94,7 @@ def test_the_time_of_a_row(times: tuple[float | None, ...], logged: bool) -> Non
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_every_run_is_valid_openmetrics(name: str, tmp_path: Path) -> None:
     runs = read_runs(FIXTURES / name)
-    text = openmetrics([diagnose(run) for run in runs])
+    text = "".join(openmetrics([diagnose(run) for run in runs]))
     found = families(text)
     assert text.endswith("# EOF\n")
     (run,) = runs
@@ -108,7 +109,7 @@ def test_every_run_is_valid_openmetrics(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["grpo_late", "dpo_healthy"])
 def test_prometheus_takes_it(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
-    path.write_text(openmetrics([diagnose(run) for run in read_runs(FIXTURES / name)]))
+    path.write_text("".join(openmetrics([diagnose(run) for run in read_runs(FIXTURES / name)])))
     blocks = tmp_path / "tsdb"
     command = [
         str(PROMTOOL),
