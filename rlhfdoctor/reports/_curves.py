@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from rlhfdoctor.curves import SMOOTHED, SPIKES, WINDOW, Line, Panel, columns, panels, smoothed
+from rlhfdoctor.curves import (
+    SMOOTHED,
+    SPIKES,
+    WINDOW,
+    Line,
+    Panel,
+    columns,
+    not_finite,
+    panels,
+    smoothed,
+)
 from rlhfdoctor.model import Diagnosis, Onset
 from rlhfdoctor.reports._cells import padded, plot
 from rlhfdoctor.reports._lines import shown
@@ -117,10 +127,18 @@ def _panel(panel: Panel, axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:
     for place, line in enumerate(panel.lines):
         named = panel.quantity in NAMED or len(panel.lines) > 1
         rows = 1 if place else ROWS.get(panel.quantity, 1)
-        yield from _curve(f"{title}: {line.name}" if named else title, panel, line, rows, axis)
+        whole = f"{title}: {line.name}" if named else title
+        whole += _lost(not_finite(diagnosis.run, line.column), diagnosis.run.step_unit)
+        yield from _curve(whole, panel, line, rows, axis)
         if panel.quantity == SMOOTHED and not _flat(line):
             for told in _moving(line, diagnosis):
                 yield GUTTER + 3, Text(told, style="dim")
+
+
+def _lost(steps: Sequence[int], unit: str) -> str:
+    """Return at how many steps a number was logged that cannot be drawn."""
+    first = f", first at {steps[0]}" if len(steps) > 1 else f", {steps[0]}" if steps else ""
+    return f" (not finite at {counted(len(steps), unit)}{first})" if steps else ""
 
 
 def _curve(title: str, panel: Panel, line: Line, rows: int, axis: _Axis) -> Iterator[Told]:
@@ -185,8 +203,9 @@ def _under(axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:
     yield 2, Text(f"{gap}{CORNER}{''.join(marks)}", style="dim")
     yield 2, Text(f"{gap} {_numbers(axis, diagnosis)}")
     told = []
-    if diagnosis.onset is not None and axis.onset is not None:
-        told.append(f"^ onset at {diagnosis.run.step_unit} {_interval(diagnosis.onset)}")
+    if diagnosis.onset is not None:
+        where = f"onset at {diagnosis.run.step_unit} {_interval(diagnosis.onset)}"
+        told.append(f"{where}, not drawn here" if axis.onset is None else f"^ {where}")
     outside = sum(axis.cell(item.step) is None for item in saved)
     if outside < len(saved):
         told.append("o checkpoint")

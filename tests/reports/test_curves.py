@@ -1,4 +1,5 @@
 import fcntl
+import math
 import os
 import pty
 import struct
@@ -124,6 +125,25 @@ def test_a_checkpoint_outside_the_log_is_told_and_stretches_no_axis() -> None:
 )
 def test_what_does_not_vary_is_told_and_not_drawn(columns: dict[str, Any], told: str) -> None:
     assert drawn(judged(**columns)) == ["Curves", f"  {told}"]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        pytest.param([1.0, math.nan, 2.0], "(not finite at 1 step, 2)", id="a NaN"),
+        pytest.param(
+            [1.0, 2.0, math.inf, -math.inf], "(not finite at 2 steps, first at 3)", id="infinities"
+        ),
+    ],
+)
+def test_what_is_not_finite_is_told(values: list[float], told: str) -> None:
+    assert drawn(judged(grad_norm=values))[2].startswith(f"  Gradient norm, L2 norm {told}")
+
+
+def test_an_onset_that_the_curves_do_not_reach_is_told_without_a_mark() -> None:
+    lines = drawn(judged(onset=99, kl_ref_token=[step / 10 for step in range(10)]))
+    assert lines[-1] == "  onset at step 99 (98-99), not drawn here"
+    assert "^" not in "".join(lines)
 
 
 def test_a_unit_that_nobody_said_is_told_to_be_unknown() -> None:
