@@ -168,16 +168,16 @@ def moving_percentile(
     return percentiles
 
 
-def smoothed(line: Line, step: int) -> tuple[float, float, float] | None:
-    """Return the last value until a step, with its moving average and percentile.
+def smoothed(line: Line, step: int) -> tuple[int, float, float, float] | None:
+    """Return the last value until a step with its moving average and percentile.
 
-    None before the first row.
+    First the rows that these are of, ``WINDOW`` at most. None before the first row.
     """
     end = bisect_right(line.steps, step)
     recent = line.values[max(end - WINDOW, 0) : end]
     if not recent:
         return None
-    return recent[-1], moving_average(recent)[-1], moving_percentile(recent)[-1]
+    return len(recent), recent[-1], moving_average(recent)[-1], moving_percentile(recent)[-1]
 
 
 def thinned(line: Line, most: int) -> Line:

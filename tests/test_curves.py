@@ -179,13 +179,13 @@ def test_the_columns_reach_every_peak(rows: list[tuple[int, float]], count: int)
     ("step", "expected"),
     [
         pytest.param(0, None, id="before the first row there is none"),
-        pytest.param(1, (1.0, 1.0, 1.0), id="at the first row"),
-        pytest.param(3, (2.0, 1.5, 2.0), id="between rows the last one counts"),
-        pytest.param(99, (2.0, 1.5, 2.0), id="after the last row"),
+        pytest.param(1, (1, 1.0, 1.0, 1.0), id="at the first row"),
+        pytest.param(3, (2, 2.0, 1.5, 2.0), id="between rows the last one counts"),
+        pytest.param(99, (2, 2.0, 1.5, 2.0), id="after the last row"),
     ],
 )
 def test_the_three_numbers_of_a_kl_at_a_step(
-    step: int, expected: tuple[float, float, float] | None
+    step: int, expected: tuple[int, float, float, float] | None
 ) -> None:
     assert smoothed(line_of([1.0, 2.0], [1, 2]), step) == expected
 

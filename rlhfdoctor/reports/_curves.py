@@ -14,7 +14,6 @@ from rich.text import Text
 from rlhfdoctor.curves import (
     SMOOTHED,
     SPIKES,
-    WINDOW,
     Line,
     Panel,
     columns,
@@ -183,8 +182,10 @@ def _moving(line: Line, diagnosis: Diagnosis) -> Iterator[str]:
     for step, where in places.items():
         found = smoothed(line, step)
         if found is not None:
-            current, average, high = (_label(value) for value in found)
-            yield f"{where}: {current}, {WINDOW}-row mean {average}, 90th percentile {high}"
+            rows, *values = found
+            current, average, high = map(_label, values)
+            last = f"last {counted(rows, 'row')}"
+            yield f"{where}: {current}; {last}: mean {average}, 90th percentile {high}"
 
 
 def _under(axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:

@@ -58,7 +58,7 @@ def test_a_kl_is_drawn_between_0_and_its_peak_with_three_numbers_under_it() -> N
         "      0.475 │" + " " * 24 + "▁▁▁▃▃▃▆▆▆███" + "█" * 24,
         "            │" + " " * 12 + "▁▁▁▃▃▃▅▅▅▇▇▇" + "█" * 36,
         "          0 │" + "▁▁▁▃▃▃▅▅▅▇▇▇" + "█" * 48,
-        "             at the end: 0.95, 10-row mean 0.725, 90th percentile 0.9",
+        "             at the end: 0.95; last 10 rows: mean 0.725, 90th percentile 0.9",
     ]
 
 
@@ -72,7 +72,7 @@ def test_the_onset_the_checkpoints_and_the_way_back_stand_on_the_axis() -> None:
     assert axis.index("R") == 13 + 19 == column - 1
     assert told == "  ^ onset at step 21 (20-21), o checkpoint, R go back to checkpoint-20"
     assert lines[3][column] == "\u2588"
-    assert "at step 21: 1, 10-row mean 0.109" in lines[8]
+    assert "at step 21: 1; last 10 rows: mean 0.109" in lines[8]
 
 
 def test_above_the_curve_a_line_marks_the_onset() -> None:
