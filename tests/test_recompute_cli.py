@@ -187,7 +187,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     assert fingerprints(tmp_path) == before
 
 
-@pytest.mark.parametrize("given", ["html=x", "json", "json=", "=x"])
+@pytest.mark.parametrize("given", ["pdf=x", "json", "json=", "=x"])
 def test_an_output_that_is_none_is_refused_before_the_work(
     given: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
