@@ -29,6 +29,7 @@ from rlhfdoctor.excerpts import taken
 from rlhfdoctor.masking import MASK, masked
 from rlhfdoctor.measures import last_drawn
 from rlhfdoctor.model import Diagnosis, Onset, Run
+from rlhfdoctor.paths import inside
 from rlhfdoctor.reports import Page
 from rlhfdoctor.reports import json as published
 from rlhfdoctor.reports._bundle import contents
@@ -68,7 +69,7 @@ def check(folder: Path, inputs: Iterable[Path], runs: Iterable[Run]) -> None:
             raise DoctorError(f"cannot write {folder}: no such folder", "make the folder around it")
         around = [*inputs, *(item for run in runs for item in _places(run))]
         for item in around:
-            if item.is_dir() and place.is_relative_to(os.path.realpath(item)):
+            if item.is_dir() and inside(place, item):
                 raise DoctorError(f"{folder} lies in {item}, which is only read", hint)
     except (OSError, ValueError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error)

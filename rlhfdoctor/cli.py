@@ -28,12 +28,13 @@ import typer
 
 from rlhfdoctor import __version__
 from rlhfdoctor.errors import DoctorError, bug
+from rlhfdoctor.paths import inside, same
 from rlhfdoctor.replay import KEEP, Constants
 
 if TYPE_CHECKING:
     from rlhfdoctor.backtest import Judge
+    from rlhfdoctor.gate import Terms
     from rlhfdoctor.model import Diagnosis, Finding, Note, Run, Sample
-    from rlhfdoctor.policy import Known
     from rlhfdoctor.profile import Profile
     from rlhfdoctor.reports import Page
     from rlhfdoctor.rollback import Vet
@@ -214,6 +215,7 @@ def diagnose(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
+    config: Config = None,
     run_number: RunNumber = None,
     reference: References = None,
     max_samples: MaxSamples = None,
@@ -236,12 +238,16 @@ def diagnose(
     output: Outputs = None,
 ) -> int:
     """Say what happened, when, why, and what to do."""
-    from rlhfdoctor.policy import exit_code
+    from rlhfdoctor.gate import concluded
+    from rlhfdoctor.policy import accept
     from rlhfdoctor.reports import Page
 
     _report(form)
     _check_hook(notify_url)
-    limits = _limits(profile, settings, [run])
+    _check_targets(_targets(output), [run])
+    limits = _limits(profile, settings, [run], config)
+    policy = limits if fail_on else replace(limits, policy=replace(limits.policy, baseline=""))
+    terms = _terms(policy, fail_on)
     found = _read(run, samples, dialect, mapping, run_number)
     _check_outputs(output, _report, found, reference)
     if bundle is not None:
@@ -259,14 +265,17 @@ def diagnose(
             gpu_hour_cost=gpu_hour_cost,
             vet=vet,
         )
-    code = _worst([exit_code(item, fail_on.value) for item in diagnoses]) if fail_on else 0
-    page = Page(code, fail_on=fail_on.value if fail_on else None)
-    _write_outputs(diagnoses, output, page)
+    diagnoses = [
+        accept(item, limits.policy.ignores, terms.baseline, terms.today) for item in diagnoses
+    ]
+    gated, code = concluded(diagnoses, terms) if fail_on else (None, 0)
+    page = replace(_page(code), gate=gated)
+    _write_outputs(diagnoses, output, Page(code, gate=gated))
     if bundle is not None:
         from rlhfdoctor.bundle import write
 
         write(bundle, diagnoses, code, keep)
-    _print(_report(form)(diagnoses, replace(_page(code), fail_on=page.fail_on)))
+    _print(_report(form)(diagnoses, page))
     _step_summary(form, output, diagnoses, page)
     _notify(notify_url, diagnoses)
     return code
@@ -331,7 +340,7 @@ def samples(
     with _input(file) as path:
         files = _sample_files(path, notes)
         for _, place in _outputs(output, _table_format):
-            if any(os.path.realpath(place) == os.path.realpath(item) for item in files):
+            if any(same(Path(place), item) for item in files):
                 raise DoctorError(f"{place} is a file of samples", "name another file")
             _check_writable(Path(place), ())
         encode, name = tokenizer_of(path, tokenizer, notes)
@@ -452,6 +461,7 @@ def rollback(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
+    config: Config = None,
     run_number: RunNumber = None,
     scores: Scores = None,
     crash_step: CrashStep = None,
@@ -470,7 +480,7 @@ def rollback(
 ) -> int:
     """Say which checkpoint to go back to, and what to do next."""
     _table_format(form)
-    limits = _limits(profile, settings, [run])
+    limits = _limits(profile, settings, [run], config)
     found = _with_scores(_read(run, samples, dialect, mapping, run_number), scores)
     _check_outputs(output, _table_format, found, None)
     with _vetting(read_weights and not table_only) as vet:
@@ -559,80 +569,107 @@ def gate(
 ) -> int:
     """Judge runs for CI: one line a run, an exit code."""
     from rlhfdoctor import gate as gating
-    from rlhfdoctor import policy
+    from rlhfdoctor.policy import Baseline, accept, read_baseline
     from rlhfdoctor.profile import check_codes
-    from rlhfdoctor.reports import Gated, Page
     from rlhfdoctor.reports._progress import progress
+    from rlhfdoctor.reports._words import counted
 
     _report(form)
     _check_hook(notify_url)
     codes = check_codes(require or ())
     paths = runs or [Path()]
     limits = _limits(profile, settings, paths, config)
-    severity = fail_on.value if fail_on else limits.policy.fail_on or "critical"
-    if allow_inconclusive is None:
-        allow_inconclusive = bool(limits.policy.allow_inconclusive)
-    known = _baseline(baseline, write_baseline, limits)
-    for item in limits.policy.ignores:
-        if item.until < date.today():
-            _warn(f"the ignore of {item.code} ended on {item.until} and accepts nothing any more")
-    _check_outputs(output, _report, (), None)
+    written = _targets(output, write_baseline)
+    _check_targets(written, paths)
+    terms = replace(
+        _terms(limits, fail_on, allow_inconclusive, baseline, write_baseline),
+        require=codes,
+        samples=tuple(samples or ()),
+        dialect=dialect,
+        mapping=tuple(_pairs(mapping)),
+        whole="html" in _wanted(form, output),
+    )
     diagnoses: list[Diagnosis] = []
     failed: list[dict[str, Any]] = []
     with ExitStack() as stack:
         given = [gating.Given(stack.enter_context(_input(path)), path) for path in paths]
         advance = stack.enter_context(progress("runs"))
-        terms = gating.Terms(
-            limits,
-            codes,
-            samples=tuple(samples or ()),
-            dialect=dialect,
-            mapping=tuple(_pairs(mapping)),
-            known=known,
-            today=date.today(),
-            whole="html" in _wanted(form, output),
-        )
         score = partial(_with_scores, files=scores) if scores else None
-        for outcome in gating.judged(
-            given, terms, score, gating.processes(len(paths), jobs), advance
-        ):
+        count = gating.processes(len(paths), jobs)
+        for outcome in gating.judged(given, terms, score, count, advance):
             diagnoses += outcome.diagnoses
             if outcome.error is not None:
                 failed.append(_failure(outcome.path, outcome.error, outcome.exit_code))
+    for text in gating.idle(limits.policy.ignores, diagnoses, terms.today):
+        _warn(text)
+    _check_unread(written, [item.run for item in diagnoses], [item["path"] for item in failed])
     if write_baseline is not None:
-        told = policy.recorded(diagnoses, known)
-        _write(write_baseline, told, [item.run for item in diagnoses])
-        now = policy.read_baseline(write_baseline)
-        diagnoses = [policy.accept(item, (), now, terms.today) for item in diagnoses]
-    verdicts = [
-        policy.exit_code(
-            item,
-            severity,
-            allow_inconclusive=allow_inconclusive,
-            require=(*(limits.require or ()), *codes),
-        )
-        for item in diagnoses
-    ]
-    code = _worst([*verdicts, *(item["exit_code"] for item in failed)])
-    gated = Gated(severity, (*verdicts,), (*failed,))
-    _write_outputs(diagnoses, output, Page(code, gate=gated))
-    _print(_report(form)(diagnoses, replace(_page(code), gate=gated)))
-    _step_summary(form, output, diagnoses, Page(code, gate=gated))
+        empty = Baseline(str(write_baseline.parent))
+        old = read_baseline(write_baseline) if write_baseline.is_file() else empty
+        new = old.renewed(diagnoses)
+        _write(write_baseline, new.text(), [item.run for item in diagnoses])
+        _warn(f"wrote {write_baseline}: {counted(len(new.known), 'finding')}", "note")
+        diagnoses = [accept(item, (), new, terms.today) for item in diagnoses]
+    gated, code = gating.concluded(diagnoses, terms, failed)
+    page = replace(_page(code), gate=gated, brief=True)
+    _write_outputs(diagnoses, output, replace(page, width=0, colour=False))
+    _print(_report(form)(diagnoses, page))
+    _step_summary(form, output, diagnoses, page)
     _notify(notify_url, diagnoses, [f"{item['path']}: {item['error']}" for item in failed])
     return code
 
 
-def _baseline(named: Path | None, written: Path | None, limits: Profile) -> tuple[Known, ...]:
-    """Return the findings that are known: from the file that was named, else the configured one."""
-    from rlhfdoctor.policy import read_baseline
+def _terms(
+    limits: Profile,
+    fail_on: FailOn | None,
+    allow_inconclusive: bool | None = None,
+    baseline: Path | None = None,
+    written: Path | None = None,
+) -> Terms:
+    """Return how a gate judges: what was asked, else what the configuration says."""
+    from rlhfdoctor.gate import Terms
+    from rlhfdoctor.policy import NOTHING, read_baseline
 
-    if written is not None:
-        _check_writable(written, ())
-    if named is not None:
-        return read_baseline(named)
-    if written is not None:
-        return read_baseline(written) if written.exists() else ()
-    return read_baseline(Path(limits.policy.baseline)) if limits.policy.baseline else ()
+    policy = limits.policy
+    known = baseline or (Path(policy.baseline) if policy.baseline else None)
+    if known is None or (written and not known.exists() and same(written, known)):
+        known = written if written and written.is_file() else None
+    return Terms(
+        limits,
+        fail_on=fail_on.value if fail_on else policy.fail_on or "critical",
+        allow_inconclusive=bool(
+            policy.allow_inconclusive if allow_inconclusive is None else allow_inconclusive
+        ),
+        baseline=NOTHING if known is None else read_baseline(known),
+        today=date.today(),
+    )
+
+
+def _targets(output: Sequence[str] | None, more: Path | None = None) -> list[Path]:
+    """Return what will be written; no path twice, and none that is no path."""
+    found = [Path(path) for _, path in _outputs(output, _report)] + ([more] if more else [])
+    for place, path in enumerate(found):
+        if str(path) == "-":
+            raise DoctorError("--output writes files; - is none", "--format prints a report")
+        if any(same(path, other) for other in found[:place]):
+            raise DoctorError(f"{path} would be written twice", "name a file for each report")
+    return found
+
+
+def _check_targets(targets: Sequence[Path], paths: Sequence[Path]) -> None:
+    """Refuse to write over what is to be judged, before any work."""
+    for target in targets:
+        _check_writable(target, ())
+        if any(same(target, path) for path in paths):
+            raise DoctorError(f"{target} is to be judged", "name another file for the report")
+
+
+def _check_unread(targets: Sequence[Path], runs: Sequence[Run], lost: Sequence[str]) -> None:
+    """Refuse to write over files of runs, and over any in a run that could not be read."""
+    for target in targets:
+        _check_writable(target, runs)
+        if target.exists() and any(inside(target, Path(path)) for path in lost):
+            raise DoctorError(f"{target} lies in a run that could not be read", "name another file")
 
 
 def _failure(path: Path, error: DoctorError, code: int) -> dict[str, Any]:
@@ -659,10 +696,7 @@ def _step_summary(
         with open(place, "a", encoding="utf-8") as file:
             file.write(summary(diagnoses, page))
     except OSError as error:
-        raise DoctorError(
-            f"cannot write the job summary {place}: {error.strerror}",
-            "unset GITHUB_STEP_SUMMARY, or make it a file that can be written",
-        ) from error
+        _warn(f"cannot write the job summary {place}: {error.strerror}")
 
 
 @contextmanager
@@ -700,12 +734,13 @@ def compare(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
+    config: Config = None,
     form: TableFormat = "terminal",
     output: Outputs = None,
 ) -> int:
     """Set runs side by side: tables, curves, what the sick share."""
     from rlhfdoctor import compare as comparison
-    from rlhfdoctor import ledger, summaries
+    from rlhfdoctor import ledger, policy, summaries
 
     _table_format(form)
     asked = comparison.drawn(metric or (), by.value)
@@ -713,7 +748,7 @@ def compare(
     if db is not None:
         ledger.check(db, create=bool(runs))
         ledger.check_outside(db, runs or ())
-    limits = _limits(profile, settings, runs or [Path()])
+    limits = _limits(profile, settings, runs or [Path()], config)
     failed: list[dict[str, Any]] = []
     paths = runs or ([] if db else [Path()])
 
@@ -728,7 +763,7 @@ def compare(
             yield from made
 
     kept = ledger.keep(db, judged()) if db else ledger.Kept([*judged()])
-    code = _worst([0, *(item["exit_code"] for item in failed)])
+    code = policy.worst([0, *(item["exit_code"] for item in failed)])
     told = {"path": str(db), "runs": len(kept.runs), "outcomes": {**kept.outcomes}}
     document = {
         "db": told if db else None,
@@ -902,6 +937,7 @@ def backtest(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
+    config: Config = None,
     run_number: RunNumber = None,
     rules: Annotated[
         bool,
@@ -927,7 +963,7 @@ def backtest(
     from rlhfdoctor.backtest import backtest as replayed
     from rlhfdoctor.reports._progress import progress
 
-    limits = _limits(profile, settings, [run])
+    limits = _limits(profile, settings, [run], config)
     found = _read(run, samples, dialect, mapping, run_number)
     _check_outputs(output, _table_format, found, None)
     with progress("beginnings") as advance:
@@ -980,6 +1016,7 @@ def export(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
+    config: Config = None,
     run_number: RunNumber = None,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="PATH", help="Write here, not to the screen.")
@@ -993,7 +1030,7 @@ def export(
     """
     if to is Target.parquet and output is None and sys.stdout is not None and sys.stdout.isatty():
         raise DoctorError("parquet is no text", "--output run.parquet, or a pipe")
-    limits = _limits(profile, settings, [run])
+    limits = _limits(profile, settings, [run], config)
     if output is not None:
         _check_writable(output, ())
     found = _read(run, samples, dialect, mapping, run_number)
@@ -1002,11 +1039,7 @@ def export(
         _write(output, data, found)
         return 0
     for part in data:
-        if isinstance(part, str):
-            _print(part)
-        elif sys.stdout is not None:
-            sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
+        _print(part)
     return 0
 
 
@@ -1120,6 +1153,7 @@ def show_profile(
     mapping: Maps = None,
     profile: ProfileName = None,
     settings: Settings = None,
+    config: Config = None,
     changed: Annotated[
         bool, typer.Option("--changed", help="Only limits that a profile or --set states.")
     ] = False,
@@ -1131,7 +1165,7 @@ def show_profile(
     from rlhfdoctor.reports._inspection import profile_lines, profile_markdown
 
     _table_format(form)
-    stated = _limits(profile, settings, [run] if run else ())
+    stated = _limits(profile, settings, [run] if run else (), config)
     found = [] if run is None else _read(run, None, dialect, mapping, None)
     _check_outputs(output, _table_format, found, None)
     if run is None:
@@ -1241,31 +1275,24 @@ def _limits(
     from rlhfdoctor.profile import configuration, load
 
     if config is None:
-        config = configuration(Path())
-        if config is not None and any(_lies_in(config, run) for run in runs):
-            hint = "it lies in the run and is not obeyed; --config FILE obeys it"
-            _warn(f"{config}: {hint}")
-            config = None
+        config, why_not = configuration(Path(), runs)
+        if why_not:
+            _warn(f"{why_not}; --config FILE obeys it")
     return load(profile, settings or (), config)
 
 
-def _warn(text: str) -> None:
+def _warn(text: str, kind: str = "warning") -> None:
     from rlhfdoctor.reports._lines import shown
 
     if sys.stderr is not None:
-        print(f"warning: {shown(text)}", file=sys.stderr)
+        print(f"{kind}: {shown(text)}", file=sys.stderr)
 
 
 def _diagnoses(runs: Sequence[Run], limits: Profile, **options: Any) -> list[Diagnosis]:
-    """Judge runs by limits and by what their policy bears; options: of ``doctor.diagnose``."""
+    """Judge runs; options: as ``doctor.diagnose`` takes them."""
     from rlhfdoctor import doctor
-    from rlhfdoctor.policy import accept
 
-    known = _baseline(None, None, limits)
-    return [
-        accept(doctor.diagnose(run, limits, **options), limits.policy.ignores, known, date.today())
-        for run in runs
-    ]
+    return [doctor.diagnose(run, limits, **options) for run in runs]
 
 
 def _with_scores(runs: Sequence[Run], files: Sequence[Path] | None) -> list[Run]:
@@ -1381,10 +1408,6 @@ def _pair(text: str, option: str, example: str) -> tuple[str, str]:
     return left, right
 
 
-def _worst(codes: Sequence[int]) -> int:
-    return next((code for code in (4, 2, 1, 3) if code in codes), 0)
-
-
 def _report(form: str) -> Callable[[Sequence[Diagnosis], Page], str]:
     from rlhfdoctor import registry
     from rlhfdoctor.reports import Report
@@ -1461,12 +1484,8 @@ def _check_outputs(
     """Refuse reports that cannot be written, or would lie in a model, before any long work."""
     for _, path in _outputs(output, known):
         _check_writable(Path(path), runs)
-        if any(_lies_in(Path(path), model) for model in models or ()):
+        if any(inside(Path(path), model) for model in models or ()):
             raise DoctorError(f"{path} lies in a reference", "name another file for the report")
-
-
-def _lies_in(path: Path, folder: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _check_writable(path: Path, runs: Sequence[Run]) -> None:
@@ -1482,9 +1501,9 @@ def _check_writable(path: Path, runs: Sequence[Run]) -> None:
 def _is_source(path: Path, run: Run) -> bool:
     """Say whether a path is one of the files that a run was read from, or lies in a checkpoint."""
     folder = Path(run.path) if Path(run.path).is_dir() else Path(run.path).parent
-    return any(
-        os.path.realpath(folder / item.file) == os.path.realpath(path) for item in run.sources
-    ) or any(_lies_in(path, folder / item.path) for item in run.checkpoints)
+    return any(same(folder / item.file, path) for item in run.sources) or any(
+        inside(path, folder / item.path) for item in run.checkpoints
+    )
 
 
 def _page(code: int) -> Page:
@@ -1516,18 +1535,21 @@ def _draws(stream: Any) -> bool:
     return True
 
 
-def _print(text: str) -> None:
+def _print(text: str | bytes) -> None:
     """Write to standard output; a reader that went away is no reason to complain."""
     if sys.stdout is None:
         return
     try:
-        sys.stdout.write(text)
+        if isinstance(text, bytes):
+            sys.stdout.buffer.write(text)
+        else:
+            sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.write(str(text).encode(encoding, "backslashreplace").decode(encoding))
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise DoctorError(

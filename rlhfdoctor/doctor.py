@@ -23,7 +23,7 @@ from rlhfdoctor.model import (
     Skip,
     Verdict,
 )
-from rlhfdoctor.profile import Profile, choose, limits_of, rules
+from rlhfdoctor.profile import Profile, choose, limits_of, rules, stated
 from rlhfdoctor.rollback import TABLE, Vet, by_table_alone, suggest
 from rlhfdoctor.rules import RECOMPUTE
 from rlhfdoctor.rules._kl import KLS
@@ -95,6 +95,7 @@ def diagnose(
         backtest=tuple(asdict(alarm) for alarm in alarms(run)),
         notes=run.notes,
         profile_reason=profile.reason,
+        stated=tuple(stated(profile)),
     )
 
 

@@ -20,6 +20,7 @@ from typing import IO, Literal
 import orjson
 
 from rlhfdoctor.model import Checkpoint, Run
+from rlhfdoctor.paths import inside
 
 CHUNK = 1 << 14
 """Bytes tested at once; more than the processor's cache holds is slower."""
@@ -105,7 +106,7 @@ def health(run: Run, checkpoint: Checkpoint, told: Told = lambda what, done, tot
     root = Path(run.path)
     root = root if root.is_dir() else root.parent
     folder = root / checkpoint.path
-    if not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root)):
+    if not inside(folder, root):
         why = "the folder lies outside the run's"
         return Health(None, None, unread={"weights": why, "optimizer state": why})
     files = [*_files(folder)]

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlhfdoctor.errors import DoctorError, bug
-from rlhfdoctor.model import Diagnosis, Run
-from rlhfdoctor.policy import Known, accept
+from rlhfdoctor.model import Diagnosis, Run, Severity
+from rlhfdoctor.policy import NOTHING, Baseline, Ignore, accept, exit_code, worst
 from rlhfdoctor.profile import Profile
+from rlhfdoctor.reports import Document, Gated
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,16 +42,19 @@ class Given:
 class Terms:
     """How runs are read and judged.
 
-    require: codes that must have looked. whole: keep samples, for a report that shows some.
+    require: codes that must have looked beside the profile's. whole: keep samples, for a report
+    that shows some.
     """
 
     profile: Profile
+    fail_on: Severity = "critical"
+    allow_inconclusive: bool = False
     require: tuple[str, ...] = ()
+    baseline: Baseline = NOTHING
+    today: date = date.max
     samples: tuple[Path, ...] = ()
     dialect: str | None = None
     mapping: tuple[tuple[str, str], ...] = ()
-    known: tuple[Known, ...] = ()
-    today: date = date.max
     whole: bool = False
 
 
@@ -100,6 +105,34 @@ def judged(
         yield next(found)
 
 
+def concluded(
+    diagnoses: Sequence[Diagnosis], terms: Terms, failed: Sequence[Document] = ()
+) -> tuple[Gated, int]:
+    """Return what the gate says of these runs and of those that failed, and its exit code."""
+    required = (*(terms.profile.require or ()), *terms.require)
+    codes = tuple(
+        exit_code(
+            item,
+            terms.fail_on,
+            allow_inconclusive=terms.allow_inconclusive,
+            require=required,
+        )
+        for item in diagnoses
+    )
+    lost = [int(str(item["exit_code"])) for item in failed]
+    return Gated(terms.fail_on, codes, (*failed,)), worst((*codes, *lost))
+
+
+def idle(ignores: Sequence[Ignore], diagnoses: Sequence[Diagnosis], today: date) -> Iterator[str]:
+    """Yield what an engineer should know of ignores that accept nothing: ended, or of no run."""
+    names = [item.run.name for item in diagnoses]
+    for item in ignores:
+        if item.until < today:
+            yield f"the ignore of {item.code} ended on {item.until} and accepts nothing any more"
+        elif not any(fnmatchcase(name, item.run) for name in names):
+            yield f"the ignore of {item.code} for run {item.run} matched none by its name"
+
+
 def _of_path(given: Given, terms: Terms) -> Outcome:
     return _attempt(given.called, lambda: _all(_read(given, terms), terms))
 
@@ -129,7 +162,7 @@ def _judged(run: Run, terms: Terms) -> Diagnosis:
     from rlhfdoctor.doctor import diagnose
 
     diagnosis = diagnose(run, terms.profile, require=terms.require)
-    accepted = accept(diagnosis, terms.profile.policy.ignores, terms.known, terms.today)
+    accepted = accept(diagnosis, terms.profile.policy.ignores, terms.baseline, terms.today)
     kept = run.samples if terms.whole else run.samples.clear()
     return replace(accepted, run=replace(run, observations=run.observations.clear(), samples=kept))
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from rlhfdoctor.errors import DoctorError
+from rlhfdoctor.paths import inside
 from rlhfdoctor.summaries import Summary, restored
 
 SCHEMA = 1
@@ -82,8 +83,7 @@ def keep(path: Path, given: Iterable[Summary]) -> Kept:
 def check_outside(path: Path, folders: Iterable[Path]) -> None:
     """Refuse a file in a folder that is only read, where it would be read as part of the run."""
     for folder in folders:
-        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-        if inside and os.path.isdir(folder):
+        if inside(path, folder) and os.path.isdir(folder):
             told = f"it lies in {str(folder)[:200]}, which is only read"
             raise _refused(path, told, "name a file outside the run")
 

@@ -567,10 +567,22 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedLimit:
+    """A limit that a user set: its value, the rule's own, and where that was said."""
+
+    code: str
+    limit: str
+    value: float
+    default: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Everything the doctor concluded about one run.
 
-    profile_reason: why the doctor chose the profile; empty where the user named it.
+    profile_reason: why the doctor chose the profile; empty where the user named it. stated: limits
+    that somebody set otherwise than the rules and the built-in profiles do.
     """
 
     run: Run
@@ -592,3 +604,4 @@ class Diagnosis:
     backtest: tuple[Mapping[str, object], ...] = ()
     notes: tuple[Note, ...] = ()
     profile_reason: str = ""
+    stated: tuple[StatedLimit, ...] = ()

@@ -8,7 +8,8 @@ their fingerprints, so that only new or graver ones fail. Neither changes a verd
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlhfdoctor.errors import BadProfile, DoctorError
-from rlhfdoctor.model import SEVERITIES, Acceptance, Diagnosis, Finding, Note, Severity
+from rlhfdoctor.model import SEVERITIES, Acceptance, Diagnosis, Finding, Note, Run, Severity
 
 _IGNORE = '[[ignore]] with code = "LEN002", reason = "...", until = 2027-01-31'
 
@@ -52,18 +53,79 @@ class Ignore:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A finding of a baseline: accepted in runs of this name, as grave as it was or milder."""
+    """A finding of a baseline: accepted in this run, as grave as it was or milder.
+
+    run: the run's name. path: where it lies, seen from the folder of the baseline, with slashes;
+    many runs are called "final", and a name alone would accept a stranger's findings.
+    """
 
     run: str
+    path: str
     code: str
     fingerprint: str
     severity: Severity
     message: str = ""
 
-    def covers(self, run: str, finding: Finding) -> bool:
+    def covers(self, run: str, path: str, finding: Finding) -> bool:
         """Say whether it is this finding of this run, no graver than it was."""
-        same = (self.run, self.code, self.fingerprint) == (run, finding.code, finding.fingerprint)
+        asked = (run, path, finding.code, finding.fingerprint)
+        same = (self.run, self.path, self.code, self.fingerprint) == asked
         return same and SEVERITIES.index(finding.severity) >= SEVERITIES.index(self.severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The findings that are known, and the folder that their paths are seen from."""
+
+    folder: str = "."
+    known: tuple[Known, ...] = ()
+
+    def place(self, run: Run) -> str:
+        """Return where a run lies; standard input is called "-"."""
+        if run.path == "-":
+            return "-"
+        path, folder = os.path.realpath(run.path), os.path.realpath(self.folder)
+        try:
+            return os.path.relpath(path, folder).replace(os.sep, "/")
+        except ValueError:  # another drive
+            return path.replace(os.sep, "/")
+
+    def covers(self, run: Run, finding: Finding) -> bool:
+        """Say whether a finding of a run is known."""
+        place = self.place(run) if self.known else ""
+        return any(item.covers(run.name, place, finding) for item in self.known)
+
+    def renewed(self, diagnoses: Sequence[Diagnosis]) -> Baseline:
+        """Return the baseline that knows what these runs show and no ignore covers.
+
+        Of runs that were not judged now, what was known stays.
+        """
+        judged = {(item.run.name, self.place(item.run)) for item in diagnoses}
+        known = [item for item in self.known if (item.run, item.path) not in judged]
+        for diagnosis in diagnoses:
+            run = diagnosis.run
+            known += [
+                Known(
+                    run.name,
+                    self.place(run),
+                    item.code,
+                    item.fingerprint,
+                    item.severity,
+                    item.message,
+                )
+                for item in diagnosis.findings
+                if item.accepted is None or item.accepted.by == "baseline"
+            ]
+        return replace(self, known=(*known,))
+
+    def text(self) -> str:
+        """Return the baseline as its file holds it."""
+        document = {"baseline": BASELINE, "accepted": [asdict(item) for item in self.known]}
+        return json.dumps(document, indent=2) + "\n"
+
+
+NOTHING = Baseline()
+"""The baseline of those who have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +189,7 @@ def _ignore(item: object, place: int) -> Ignore:
 
 
 def accept(
-    diagnosis: Diagnosis, ignores: Sequence[Ignore], known: Sequence[Known], today: date
+    diagnosis: Diagnosis, ignores: Sequence[Ignore], baseline: Baseline, today: date
 ) -> Diagnosis:
     """Return a diagnosis whose findings say who accepts them; an ignore that ended is noted.
 
@@ -138,7 +200,7 @@ def accept(
     findings = []
     for finding in diagnosis.findings:
         accepted = finding.accepted
-        if any(item.covers(name, finding) for item in known):
+        if baseline.covers(diagnosis.run, finding):
             accepted = Acceptance("baseline", "known from the baseline")
         for item in ignores:
             if not item.covers(name, finding):
@@ -177,8 +239,8 @@ def exit_code(
     return 3 if blind or (diagnosis.unanswered and not allow_inconclusive) else 0
 
 
-def read_baseline(path: Path) -> tuple[Known, ...]:
-    """Read what ``recorded`` wrote. Raises DoctorError where it is none."""
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline. Raises DoctorError where it is none."""
     hint = "rlhfdoctor gate RUN... --write-baseline FILE writes one"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -191,33 +253,27 @@ def read_baseline(path: Path) -> tuple[Known, ...]:
     found = document.get("accepted")
     if not isinstance(found, list):
         raise DoctorError(f"{path} accepts nothing", hint)
-    return tuple(_known(item, path, hint) for item in found)
+    return Baseline(str(path.parent), tuple(_known(item, path, hint) for item in found))
 
 
 def _known(item: object, path: Path, hint: str) -> Known:
     told = item if isinstance(item, dict) else {}
-    for name in ("run", "code", "fingerprint", "severity"):
+    for name in ("run", "path", "code", "fingerprint", "severity"):
         if not isinstance(told.get(name), str):
             raise DoctorError(f"{path}: an entry has no {name}", hint)
     severity = next((one for one in SEVERITIES if one == told["severity"]), None)
     if severity is None:
         raise DoctorError(f"{path}: {told['severity']!r:.40} is no severity", hint)
     message = str(told.get("message", ""))
-    return Known(told["run"], told["code"], told["fingerprint"], severity, message)
+    run, place, code, fingerprint = (told[name] for name in ("run", "path", "code", "fingerprint"))
+    return Known(run, place, code, fingerprint, severity, message)
 
 
-def recorded(diagnoses: Sequence[Diagnosis], keep: Sequence[Known] = ()) -> str:
-    """Return the baseline that accepts what these runs show and no ignore covers.
+CODES = (4, 2, 1, 3, 0)
+"""Exit codes, the one that outranks the others first."""
 
-    keep: entries of the baseline that it replaces; those of other runs stay.
-    """
-    judged = {diagnosis.run.name for diagnosis in diagnoses}
-    entries = [item for item in keep if item.run not in judged]
-    for diagnosis in diagnoses:
-        entries += [
-            Known(diagnosis.run.name, item.code, item.fingerprint, item.severity, item.message)
-            for item in diagnosis.findings
-            if item.accepted is None or item.accepted.by == "baseline"
-        ]
-    document = {"baseline": BASELINE, "accepted": [asdict(item) for item in entries]}
-    return json.dumps(document, indent=2) + "\n"
+
+def worst(codes: Iterable[int]) -> int:
+    """Return the exit code of several: the first of ``CODES`` that occurs."""
+    found = {*codes}
+    return next((code for code in CODES if code in found), 0)

@@ -6,6 +6,7 @@ Whatever a user writes is checked, and every limit remembers where it came from.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ from typing import Any, TypeVar
 from rlhfdoctor import registry
 from rlhfdoctor.errors import BadProfile, did_you_mean
 from rlhfdoctor.measures import logged, prefers
-from rlhfdoctor.model import TABLE_PLACES, Run, TableRow
+from rlhfdoctor.model import TABLE_PLACES, Run, StatedLimit, TableRow
+from rlhfdoctor.paths import inside
 from rlhfdoctor.policy import KEYS, UNSTATED, Policy, policy_of
 from rlhfdoctor.rules import Rule
 from rlhfdoctor.rules._config import samples_itself
@@ -38,6 +40,9 @@ CLOSE = 0.5
 
 _HINT = "rlhfdoctor explain CODE prints a rule's limits"
 
+
+BUILT_IN = "built-in profile"
+"""How the origin of a limit begins that no user stated."""
 
 DEFAULT = "default"
 """The name of the profile that is nothing but the rules' defaults."""
@@ -98,7 +103,7 @@ def built_in() -> Mapping[str, Profile]:
     for item in sorted(folder.iterdir(), key=lambda item: item.name):
         name = item.name.removesuffix(".toml")
         table = tomllib.loads(item.read_text(encoding="utf-8"))
-        found[name] = _checked(name, table, f"built-in profile {name}")
+        found[name] = _checked(name, table, f"{BUILT_IN} {name}")
     return found
 
 
@@ -112,13 +117,15 @@ def load(
     ``[[rollback]]`` tables replace the rollback table, ``extends`` names the built-in profile that
     it lies over; ``policy.KEYS`` say how a gate judges; a pyproject.toml is read under
     ``[tool.rlhfdoctor]``. config: the same, but without ``extends`` the run still chooses its
-    profile; beside a named profile only its policy holds. Raises BadProfile for unknown names,
-    wrong types and unreadable files.
+    profile; it lies over a built-in profile that is named, and below a file. Raises BadProfile for
+    unknown names, wrong types and unreadable files.
     """
-    profile = Profile() if config is None else _read(config, chosen=False)
-    if named is not None:
-        own = built_in()[str(named)] if str(named) in built_in() else _read(named)
-        profile = own.over(Profile(policy=profile.policy))
+    base = str(named) if str(named) in built_in() else None
+    profile = Profile() if config is None else _read(config, chosen=False, base=base)
+    if base is not None:
+        profile = profile.over(built_in()[base])
+    elif named is not None:
+        profile = _read(named).over(profile)
     stated: dict[str, dict[str, object]] = {}
     for setting in settings:
         target, equals, value = setting.partition("=")
@@ -193,6 +200,17 @@ def effective(profile: Profile) -> Iterator[Effective]:
                 meaning=meaning,
                 origin=origins.get(name, "rule default"),
             )
+
+
+def stated(profile: Profile) -> Iterator[StatedLimit]:
+    """Yield the limits that a user's file or option set to another value than the rule's own."""
+    for code, origins in profile.origins.items():
+        rule = _rule(code)
+        limits, own = limits_of(rule, profile.overrides[code]), rule.limits()
+        for name, origin in origins.items():
+            value, default = getattr(limits, name), getattr(own, name)
+            if value != default and not origin.startswith(BUILT_IN):
+                yield StatedLimit(code, name, value, default, origin)
 
 
 def document(profile: Profile, run: str | None = None) -> dict[str, Any]:
@@ -271,13 +289,22 @@ CONFIGURATIONS = ("rlhfdoctor.toml", "pyproject.toml")
 """Where a project says how its runs are judged, in the order in which they are looked for."""
 
 
-def configuration(folder: Path) -> Path | None:
-    """Return the configuration of a project, the first that a folder holds."""
-    for name in CONFIGURATIONS:
-        path = folder / name
-        if path.is_file() and (name != "pyproject.toml" or _speaks(path)):
-            return path
-    return None
+def configuration(folder: Path, runs: Sequence[Path] = ()) -> tuple[Path | None, str]:
+    """Return the configuration of the project that a folder belongs to, or why it is not obeyed.
+
+    It lies in the folder, or in one above it up to the root of the git repository; without one,
+    nowhere above. One that lies in a run is not obeyed: a run has no say in how it is judged.
+    """
+    above = [folder, *Path(os.path.abspath(folder)).parents]
+    root = next((place for place, one in enumerate(above) if (one / ".git").exists()), 0)
+    for place in above[: root + 1]:
+        for name in CONFIGURATIONS:
+            path = place / name
+            if path.is_file() and (name != "pyproject.toml" or _speaks(path)):
+                if any(inside(path, run) for run in runs):
+                    return None, f"{path}: it lies in the run and is not obeyed"
+                return path, ""
+    return None, ""
 
 
 def _speaks(path: Path) -> bool:
@@ -298,10 +325,11 @@ def _toml(path: Path) -> dict[str, Any]:
         raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
 
 
-def _read(named: Path | str, *, chosen: bool = True) -> Profile:
+def _read(named: Path | str, *, chosen: bool = True, base: str | None = None) -> Profile:
     """Read a user's file, over the built-in profile that it extends.
 
-    chosen: without ``extends`` it lies over the rules' defaults, and the run has no choice.
+    chosen: without ``extends`` it lies over the rules' defaults, and the run has no choice. base:
+    the profile that was named in the place of the one that it extends.
     """
     path = Path(named)
     if path.exists() and not path.is_file():
@@ -317,16 +345,17 @@ def _read(named: Path | str, *, chosen: bool = True) -> Profile:
     policy = policy_of(table, path.parent)
     check_codes([item.code for item in policy.ignores])
     table = {key: value for key, value in table.items() if key not in KEYS}
-    if not chosen and "extends" not in table:
+    if not chosen and (base is not None or "extends" not in table):
+        table.pop("extends", None)
         return replace(_checked("", table, str(path)), policy=policy)
-    base = table.pop("extends", DEFAULT)
-    if not isinstance(base, str) or base not in built_in():
-        close = did_you_mean(str(base), built_in(), CLOSE)
+    under = table.pop("extends", DEFAULT)
+    if not isinstance(under, str) or under not in built_in():
+        close = did_you_mean(str(under), built_in(), CLOSE)
         raise BadProfile(
-            f"extends names no built-in profile: {base!r:.40}{close}",
+            f"extends names no built-in profile: {under!r:.40}{close}",
             f"known are {', '.join(built_in())}",
         )
-    found = _checked(path.stem, table, str(path)).over(built_in()[base])
+    found = _checked(path.stem, table, str(path)).over(built_in()[under])
     return replace(found, policy=policy)
 
 

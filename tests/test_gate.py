@@ -65,7 +65,7 @@ def test_the_working_directory_says_how_runs_are_judged(
     assert cli(capsys, "diagnose", "runs/ppo_late", "--fail-on", "critical")[0] == 0
     accepted = document(capsys, "gate", "runs/ppo_late")["runs"][0]
     assert accepted["verdict"] == "collapsed"
-    assert accepted["profile"] == "dialogue" or accepted["profile"], "the run still chooses"
+    assert accepted["profile"] == "default", "the run still chooses"
 
 
 def test_its_own_file_comes_before_the_projects(
@@ -118,7 +118,54 @@ def test_limits_of_a_configuration_lie_over_the_profile_that_the_run_chooses(
     named = document(capsys, "profile", "show", "runs/ppo_late", "--profile", "creative")
     assert named["profile"] == "creative"
     values = {f"{item['code']}.{item['limit']}": item["value"] for item in named["limits"]}
-    assert values["KL002.ceiling"] != 4.25, "a profile that is named replaces its limits"
+    assert values["KL002.ceiling"] == 4.25, "a built-in profile lies below the configuration"
+
+
+def test_a_named_profile_does_not_undo_what_the_project_requires(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "rlhfdoctor.toml").write_text(
+        'extends = "reasoning"\nrequire = ["KL006"]\n', encoding="utf-8"
+    )
+    (project / "mine.toml").write_text("[KL002]\nceiling = 7.5\n", encoding="utf-8")
+    for more in ([], ["--profile", "dialogue"], ["--profile", "mine.toml"]):
+        assert cli(capsys, "gate", "runs/ppo_healthy", *more)[0] == 3
+    told = document(capsys, "profile", "show", "--profile", "dialogue")
+    assert told["profile"] == "dialogue"
+
+
+def test_the_configuration_of_a_repository_holds_in_its_folders(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "rlhfdoctor.toml").write_text('fail-on = "info"\n', encoding="utf-8")
+    monkeypatch.chdir(project / "runs")
+    assert cli(capsys, "gate", "ppo_healthy")[0] == 0, "nothing above is looked at outside git"
+    (project / ".git").mkdir()
+    assert cli(capsys, "gate", "ppo_healthy")[0] == 1
+
+
+def test_an_ignore_of_no_run_is_warned_of(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ignores("KL002", more='run = "runs/ppo_late"')
+    (project / "rlhfdoctor.toml").write_text(text, encoding="utf-8")
+    _, _, err = cli(capsys, "gate", "runs/ppo_late")
+    assert "the ignore of KL002 for run runs/ppo_late matched none by its name" in err
+
+
+def test_limits_that_a_project_set_are_told(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "rlhfdoctor.toml").write_text("[KL002]\nceiling = 900.0\n", encoding="utf-8")
+    for form in ("terminal", "markdown", "junit", "html"):
+        _, out, _ = cli(capsys, "diagnose", "runs/ppo_late", "--format", form)
+        plain = out.replace("\\", "")
+        assert "KL002.ceiling = 900, not 5 (rlhfdoctor.toml)" in plain, form
+    told = document(capsys, "diagnose", "runs/ppo_late")["stated_limits"]
+    assert told == [
+        {"code": "KL002", "limit": "ceiling", "value": 900.0, "default": 5.0}
+        | {"origin": "rlhfdoctor.toml"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -194,11 +241,14 @@ def test_processes_say_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("paths", "asked", "least", "most"),
-    [(1, None, 1, 1), (3, None, 1, 1), (4000, None, 1, os.cpu_count()), (3, 8, 3, 3), (9, 2, 2, 2)],
+    ("paths", "asked", "expected"),
+    [(1, None, 1), (7, None, 1), (8, None, 2), (4000, None, 6), (3, 8, 3), (9, 2, 2), (0, None, 1)],
 )
-def test_how_many_processes(paths: int, asked: int | None, least: int, most: int) -> None:
-    assert least <= gate.processes(paths, asked) <= most
+def test_how_many_processes(
+    paths: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "_processors", lambda: 6)
+    assert gate.processes(paths, asked) == expected
 
 
 def _dies(given: gate.Given, terms: gate.Terms) -> gate.Outcome:
@@ -285,7 +335,7 @@ def test_the_summary_of_a_job_is_appended_where_github_is_asked(
     assert "FAIL" in text
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "nowhere" / "summary.md"))
     code, _, err = cli(capsys, *command, "runs/ppo_late", *way)
-    assert (code, "cannot write the job summary" in err) == (2, True)
+    assert (code, "cannot write the job summary" in err) == (1, True)
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("critical", 0), ("info", 1)])
@@ -296,3 +346,74 @@ def test_a_diagnosis_that_may_fail_tells_junit_from_which_severity_up(
     code, out, _ = cli(capsys, "diagnose", run, "--fail-on", fail_on, "--format", "junit")
     assert code == failures
     assert ("<failure" in out) == bool(failures)
+
+
+# what is never written over
+
+
+@pytest.mark.parametrize("option", ["json", "junit", "write-baseline"])
+def test_a_log_that_could_not_be_read_is_not_written_over(
+    project: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    for path in (project / "broken.json", project / "runs" / "broken" / "trainer_state.json"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("not json{", encoding="utf-8")
+        more = ["--write-baseline", path] if "base" in option else ["--output", f"{option}={path}"]
+        run = path if path.parent == project else path.parent
+        code, _, err = cli(capsys, "gate", run, *more)
+        assert code == 2
+        assert path.read_text(encoding="utf-8") == "not json{", err
+
+
+def test_no_report_is_written_where_another_may_not_be(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = next(Path("runs/ppo_late").rglob("trainer_state.json"))
+    more = ["--output", "json=one.json", "--output", f"html={state}", "--write-baseline", "b.json"]
+    assert cli(capsys, "gate", "runs/ppo_late", *more)[0] == 2
+    assert not Path("one.json").exists()
+    assert not Path("b.json").exists()
+    for more in (["--output", "json=-"], ["--output", "json=a", "--output", "html=./a"]):
+        assert cli(capsys, "gate", "runs/ppo_late", *more)[0] == 2
+    assert not Path("a").exists()
+
+
+def test_a_run_that_could_not_be_judged_has_its_line(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = cli(capsys, "gate", "runs/ppo_healthy", "runs/nowhere")
+    assert code == 2
+    assert [line.split()[0] for line in out.splitlines()[:2]] == ["PASS", "UNKNOWN"]
+    assert "no such file or folder" in out
+
+
+@pytest.mark.parametrize("command", ["diagnose", "rollback", "compare"])
+def test_a_baseline_that_is_not_there_yet_stops_none_but_the_gate(
+    project: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (project / "rlhfdoctor.toml").write_text('baseline = "none.json"\n', encoding="utf-8")
+    assert cli(capsys, command, "runs/ppo_late")[0] == 0
+    assert cli(capsys, "gate", "runs/ppo_late")[0] == 2
+    assert cli(capsys, "gate", "runs/ppo_late", "--write-baseline", "none.json")[0] == 0
+    assert cli(capsys, "gate", "runs/ppo_late")[0] == 0
+
+
+def test_what_one_baseline_knows_another_does_not_lose(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli(capsys, "gate", "runs/ppo_late", "--write-baseline", "a.json")
+    shutil.copytree("runs/ppo_late", "runs/two")
+    cli(capsys, "gate", "runs/two", "--write-baseline", "b.json")
+    cli(capsys, "gate", "runs/ppo_late", "--baseline", "a.json", "--write-baseline", "b.json")
+    known = json.loads(Path("b.json").read_text(encoding="utf-8"))["accepted"]
+    assert {item["path"] for item in known} == {"runs/two", "runs/ppo_late"}
+
+
+def test_secrets_do_not_leave_in_any_report(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+    shutil.copytree("runs/ppo_late", f"runs/{secret}")
+    for form in ("junit", "sarif", "github", "slack", "html", "markdown"):
+        _, out, _ = cli(capsys, "gate", f"runs/{secret}", "--format", form)
+        assert secret not in out.replace("\\", ""), form

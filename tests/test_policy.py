@@ -13,6 +13,8 @@ from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.errors import BadProfile, DoctorError
 from rlhfdoctor.model import SEVERITIES, Diagnosis, Evidence, Finding, Location, Severity
 from rlhfdoctor.policy import (
+    NOTHING,
+    Baseline,
     Ignore,
     Known,
     Policy,
@@ -20,7 +22,7 @@ from rlhfdoctor.policy import (
     exit_code,
     policy_of,
     read_baseline,
-    recorded,
+    worst,
 )
 from tests.builders import run_of
 
@@ -75,7 +77,10 @@ def test_who_did_not_look(
 def test_a_finding_outranks_who_did_not_look() -> None:
     assert exit_code(diagnosis(found("KL002"), unanswered=("KL",)), "critical") == 1
     accepted = accept(
-        diagnosis(found("KL002"), unanswered=("KL",)), [Ignore("KL002", "known", TODAY)], (), TODAY
+        diagnosis(found("KL002"), unanswered=("KL",)),
+        [Ignore("KL002", "known", TODAY)],
+        NOTHING,
+        TODAY,
     )
     assert exit_code(accepted, "critical") == 3, "an accepted finding does not make one see"
 
@@ -105,7 +110,7 @@ def test_a_finding_outranks_who_did_not_look() -> None:
     ],
 )
 def test_an_ignore_covers_what_it_names_until_its_day(ignore: Ignore, covered: bool) -> None:
-    judged = accept(diagnosis(found("KL002"), run="grpo_7"), [ignore], (), TODAY)
+    judged = accept(diagnosis(found("KL002"), run="grpo_7"), [ignore], NOTHING, TODAY)
     (finding,) = judged.findings
     assert exit_code(judged, "critical") == int(not covered)
     if covered:
@@ -120,17 +125,17 @@ def test_an_ignore_covers_what_it_names_until_its_day(ignore: Ignore, covered: b
 
 def test_an_ignore_that_ended_is_told_where_it_would_have_counted() -> None:
     ended = Ignore("KL002", "a new reward model", date(2027, 1, 30))
-    (note,) = accept(diagnosis(found("KL002")), [ended], (), TODAY).notes
+    (note,) = accept(diagnosis(found("KL002")), [ended], NOTHING, TODAY).notes
     assert note.where == "ignore of KL002"
     assert "2027-01-30" in note.text
     assert "a new reward model" in note.text
-    assert accept(diagnosis(found("KL003")), [ended], (), TODAY).notes == ()
+    assert accept(diagnosis(found("KL003")), [ended], NOTHING, TODAY).notes == ()
 
 
 def test_of_two_ignores_the_one_that_holds_counts() -> None:
     ended, holds = Ignore("KL002", "old", date(2026, 1, 1)), Ignore("KL002", "new", TODAY)
     for order in ([ended, holds], [holds, ended]):
-        (finding,) = accept(diagnosis(found("KL002")), order, (), TODAY).findings
+        (finding,) = accept(diagnosis(found("KL002")), order, NOTHING, TODAY).findings
         assert finding.accepted is not None
         assert finding.accepted.reason == "new"
 
@@ -193,15 +198,20 @@ def test_a_wrong_configuration_is_an_error(table: dict[str, Any], told: str) -> 
 # the baseline
 
 
-def written(tmp_path: Path, text: str) -> tuple[Known, ...]:
+def written(tmp_path: Path, text: str) -> Baseline:
     path = tmp_path / "baseline.json"
     path.write_text(text, encoding="utf-8")
     return read_baseline(path)
 
 
+def kept(tmp_path: Path, *diagnoses: Diagnosis) -> Baseline:
+    """Write a baseline of these runs, and read it."""
+    return written(tmp_path, Baseline(str(tmp_path)).renewed(diagnoses).text())
+
+
 def test_what_a_baseline_records_passes_and_nothing_else(tmp_path: Path) -> None:
     old = diagnosis(found("KL002", "warning"), found("ENT001", "critical", "entropy"))
-    known = written(tmp_path, recorded([old]))
+    known = kept(tmp_path, old)
     assert exit_code(accept(old, (), known, TODAY), "info") == 0
     for other in (
         diagnosis(found("KL002", "critical")),
@@ -217,18 +227,37 @@ def test_what_a_baseline_records_passes_and_nothing_else(tmp_path: Path) -> None
 def test_a_new_baseline_keeps_other_runs_and_forgets_what_is_gone(tmp_path: Path) -> None:
     one = diagnosis(found("KL002"), run="one")
     two = diagnosis(found("ENT001"), run="two")
-    known = written(tmp_path, recorded([one, two]))
-    again = written(tmp_path, recorded([diagnosis(found("LEN002"), run="two")], known))
-    assert [(item.run, item.code) for item in again] == [("one", "KL002"), ("two", "LEN002")]
+    known = kept(tmp_path, one, two)
+    again = known.renewed([diagnosis(found("LEN002"), run="two")])
+    told = [(item.run, item.code) for item in again.known]
+    assert told == [("one", "KL002"), ("two", "LEN002")]
 
 
 def test_a_baseline_keeps_what_it_accepted_and_leaves_ignored_findings_out(tmp_path: Path) -> None:
     judged = diagnosis(found("KL002"), found("ENT001"))
     ignores = [Ignore("ENT001", "why", TODAY)]
-    known = written(tmp_path, recorded([accept(judged, ignores, (), TODAY)]))
-    assert [item.code for item in known] == ["KL002"]
-    again = written(tmp_path, recorded([accept(judged, ignores, known, TODAY)], known))
-    assert again == known
+    known = kept(tmp_path, accept(judged, ignores, NOTHING, TODAY))
+    assert [item.code for item in known.known] == ["KL002"]
+    assert known.renewed([accept(judged, ignores, known, TODAY)]) == known
+
+
+def test_a_run_of_the_same_name_elsewhere_is_a_stranger(tmp_path: Path) -> None:
+    def final(folder: str) -> Diagnosis:
+        judged = diagnosis(found("KL002"), run="final")
+        return replace(judged, run=replace(judged.run, path=str(tmp_path / folder / "final")))
+
+    known = kept(tmp_path, final("one"))
+    assert known.known[0].path == "one/final"
+    assert exit_code(accept(final("one"), (), known, TODAY), "critical") == 0
+    assert exit_code(accept(final("two"), (), known, TODAY), "critical") == 1
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [([], 0), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 2, 3], 2), ([2, 4, 1], 4)],
+)
+def test_of_several_exit_codes_one_outranks_the_others(codes: list[int], code: int) -> None:
+    assert worst(codes) == code
 
 
 @pytest.mark.parametrize(
@@ -241,8 +270,8 @@ def test_a_baseline_keeps_what_it_accepted_and_leaves_ignored_findings_out(tmp_p
         pytest.param('{"baseline": 1}', "accepts nothing", id="without entries"),
         pytest.param('{"baseline": 1, "accepted": [3]}', "has no run", id="an entry that is none"),
         pytest.param(
-            '{"baseline": 1, "accepted": [{"run": "a", "code": "KL002", "fingerprint": "f", '
-            '"severity": "bad"}]}',
+            '{"baseline": 1, "accepted": [{"run": "a", "path": "a", "code": "KL002", '
+            '"fingerprint": "f", "severity": "bad"}]}',
             "no severity",
             id="an unknown severity",
         ),
@@ -263,6 +292,6 @@ def test_a_missing_baseline_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_run_passes_its_own_baseline(told: list[tuple[str, Severity]]) -> None:
     judged = diagnosis(*(found(code, severity) for code, severity in told))
-    entries = json.loads(recorded([judged]))["accepted"]
-    known = [Known(**entry) for entry in entries]
+    entries = json.loads(Baseline().renewed([judged]).text())["accepted"]
+    known = Baseline(known=tuple(Known(**entry) for entry in entries))
     assert exit_code(accept(judged, (), known, TODAY), "info") == 0

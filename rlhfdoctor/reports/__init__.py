@@ -32,15 +32,15 @@ class Page:
     """How to print: the exit code that goes with it, the width in characters, colour or not.
 
     ``width`` 0 means: never break a line (a pipe, a file). gate: what the gate said, where it was
-    asked. fail_on: the severity from which on a finding fails, where the user named one elsewhere.
-    ascii: nothing is drawn in characters beyond ASCII.
+    asked. brief: one line a run, and in JSON always a list. ascii: nothing is drawn in characters
+    beyond ASCII.
     """
 
     exit_code: int = 0
     width: int = 0
     colour: bool = False
     gate: Gated | None = None
-    fail_on: Severity | None = None
+    brief: bool = False
     ascii: bool = False
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from rlhfdoctor.masking import masked
 from rlhfdoctor.model import (
     Acceptance,
     Diagnosis,
@@ -14,8 +16,11 @@ from rlhfdoctor.model import (
     Skip,
 )
 from rlhfdoctor.policy import exit_code, failing
-from rlhfdoctor.reports import Document, Gated, Page
+from rlhfdoctor.reports import Gated, Page
 from rlhfdoctor.reports._lines import acceptance
+
+ORDER = ("FAIL", "UNKNOWN", "WARN", "PASS")
+"""Words, the gravest first."""
 
 WORDS = {0: "PASS", 1: "FAIL", 3: "UNKNOWN"}
 """What an exit code is called; WARN is a run that passes with a warning, or not all looked at."""
@@ -25,39 +30,50 @@ def gated(diagnoses: Sequence[Diagnosis], page: Page) -> Gated:
     """Return what the gate said; where none was asked, what one that fails on critical says."""
     if page.gate is not None:
         return page.gate
-    fail_on = page.fail_on or "critical"
-    return Gated(fail_on, tuple(exit_code(item, fail_on) for item in diagnoses))
+    return Gated("critical", tuple(exit_code(item, "critical") for item in diagnoses))
 
 
-def gate_rows(
-    diagnoses: Sequence[Diagnosis], codes: Sequence[int]
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each run's word, name, verdict, and what these rest on. codes: one for each."""
-    for diagnosis, code in zip(diagnoses, codes, strict=True):
+def outward(diagnoses: Sequence[Diagnosis], page: Page) -> tuple[list[Diagnosis], Gated]:
+    """Return diagnoses and what the gate said, with secrets masked: what leaves the machine."""
+    gate = gated(diagnoses, page)
+    return [masked(item) for item in diagnoses], masked(gate)
+
+
+class Row(NamedTuple):
+    """What is told of a run: the gate's word, its name, its verdict, what these rest on.
+
+    lines: what stands below: which findings are accepted, or what to do.
+    """
+
+    word: str
+    name: str
+    verdict: str
+    why: str
+    lines: tuple[str, ...] = ()
+
+
+def gate_rows(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[Row]:
+    """Yield a row for each run that was judged, then for each that could not be."""
+    for diagnosis, code in zip(diagnoses, gate.codes, strict=True):
         word, why = WORDS[code], diagnosis.headline
         if code == 0 and (failing(diagnosis, "warning") or diagnosis.unanswered):
             word = "WARN"
-        borne = any(item.accepted for item in diagnosis.findings)
+        borne = accepted_lines(diagnosis)
         if code == 1 and (borne or diagnosis.verdict in ("healthy", "inconclusive")):
-            why = "; ".join(
-                f"{item.code} {item.message}" for item in failing(diagnosis, "info")[:1]
-            )
+            first = failing(diagnosis, gate.fail_on)[0]
+            why = f"{first.code} {first.message}"
         if diagnosis.unanswered and code != 1 and diagnosis.verdict != "inconclusive":
             why += f"; {unseen(diagnosis)}"
-        yield word, diagnosis.run.name, diagnosis.verdict, why
+        yield Row(word, diagnosis.run.name, diagnosis.verdict, why, (*borne,))
+    for item in gate.failed:
+        path, why, hint = (str(item[key]) for key in ("path", "error", "hint"))
+        yield Row("UNKNOWN", path, "not judged", why, (hint,))
 
 
-def failed_rows(failed: Sequence[Document]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the like of ``gate_rows`` for the runs that could not be judged."""
-    for item in failed:
-        yield "UNKNOWN", str(item["path"]), "not judged", str(item["error"])
-
-
-def counted_words(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return how often each word is said of rows whose first cell it is: "1 FAIL, 2 PASS"."""
+def counted_words(rows: Sequence[Row]) -> str:
+    """Return how often each word is said of these rows: "1 FAIL, 2 PASS"."""
     counts = Counter(word for word, *_ in rows)
-    order = ("FAIL", "UNKNOWN", "WARN", "PASS")
-    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word]) or "no runs"
+    return ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word]) or "no runs"
 
 
 def unseen(diagnosis: Diagnosis) -> str:

@@ -99,6 +99,22 @@ def where(item: Evidence) -> str:
     return f"{item.where.file}{line}{key}{steps}"
 
 
+def stated(diagnosis: Diagnosis) -> list[str]:
+    """Return the limits that somebody set: "KL003.ceiling = 9, not 1 (rlhfdoctor.toml)"."""
+    return [
+        f"{item.code}.{item.limit} = {item.value:g}, not {item.default:g} ({item.origin})"
+        for item in diagnosis.stated
+    ]
+
+
+def limits_told(diagnosis: Diagnosis) -> str:
+    """Return by which limits a run was judged; empty where all are the rules' own."""
+    chosen = ""
+    if diagnosis.profile_reason and diagnosis.profile != "default":
+        chosen = f"profile {diagnosis.profile} (chosen: {diagnosis.profile_reason})"
+    return "; ".join((*([chosen] if chosen else []), *stated(diagnosis)))
+
+
 def rivals(cause: Cause) -> Iterator[str]:
     """Yield a line for each rival of a cause: how its test came out, or how to run it."""
     for rival in cause.rivals:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from rlhfdoctor.model import SEVERITIES, Diagnosis, Finding, Run
 from rlhfdoctor.policy import failing
-from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._gate import counted_words, gate_rows, gated, path_of, unseen
+from rlhfdoctor.reports import Gated, Page, report
+from rlhfdoctor.reports._gate import counted_words, gate_rows, gated, outward, path_of, unseen
 from rlhfdoctor.reports._lines import shown
 from rlhfdoctor.reports._words import counted
 from rlhfdoctor.reports.markdown import markdown_parts
@@ -35,19 +35,19 @@ def github(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
     What is accepted has none.
     """
-    annotations = sorted(_annotations(diagnoses, page), key=lambda pair: pair[0])
+    diagnoses, gate = outward(diagnoses, page)
+    annotations = sorted(_annotations(diagnoses, gate), key=lambda pair: pair[0])
     lines = [line for _, line in annotations[:MOST]]
     if len(annotations) > MOST:
         more = f"{len(annotations) - MOST} more, see the job summary"
         lines.append(_command("notice", "rlhfdoctor", more))
     if not annotations:
-        rows = [*gate_rows(diagnoses, gated(diagnoses, page).codes)]
-        lines.append(_command("notice", "rlhfdoctor", counted_words(rows)))
+        said = counted_words([*gate_rows(diagnoses, gate)])
+        lines.append(_command("notice", "rlhfdoctor", said))
     return "\n".join(lines) + "\n"
 
 
-def _annotations(diagnoses: Sequence[Diagnosis], page: Page) -> Iterator[Annotation]:
-    gate = gated(diagnoses, page)
+def _annotations(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[Annotation]:
     for lost in gate.failed:
         text = f"{lost['path']}: {lost['error']}; {lost['hint']}"
         yield (0,), _command("error", "could not judge", text)

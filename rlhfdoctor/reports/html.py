@@ -23,7 +23,7 @@ from rlhfdoctor.model import Answer, Cause, Diagnosis, Evidence, Finding, Rollba
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._backtest import alarm_parts
 from rlhfdoctor.reports._gate import gate_rows
-from rlhfdoctor.reports._lines import five_lines, rivals, shown
+from rlhfdoctor.reports._lines import five_lines, rivals, shown, stated
 from rlhfdoctor.reports._rollback import FLAT, destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._svg import Axis, Drawn, figure, ratio_axis
 from rlhfdoctor.reports._tables import (
@@ -78,7 +78,7 @@ def html(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Lay out runs as one page: an overview where there are several, then a section each."""
     words = [""] * len(diagnoses)
     if page.gate:
-        words = [word for word, *_ in gate_rows(diagnoses, page.gate.codes)]
+        words = [row.word for row in gate_rows(diagnoses, page.gate)][: len(diagnoses)]
     runs = [
         _run(diagnosis, f"run-{place}", word)
         for place, (diagnosis, word) in enumerate(zip(diagnoses, words, strict=True), start=1)
@@ -160,6 +160,7 @@ def _run(diagnosis: Diagnosis, anchor: str, word: str) -> dict[str, Any]:
         "most": MOST_ROWS,
         "profile": diagnosis.profile,
         "profile_reason": diagnosis.profile_reason,
+        "stated": stated(diagnosis),
     }
 
 

@@ -27,7 +27,7 @@ def json(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
     A gate's always stand under ``runs``, each with its own exit code, beside those that failed.
     """
-    if page.gate is not None:
+    if page.gate is not None and page.brief:
         pairs = zip(diagnoses, page.gate.codes, strict=True)
         runs = [published(diagnosis, code) for diagnosis, code in pairs]
         return dumps(envelope(page.exit_code, {"runs": runs, "failed": [*page.gate.failed]}))
@@ -97,6 +97,7 @@ def published(diagnosis: Diagnosis, exit_code: int) -> Document:
                 "sources": [asdict(source) for source in run.sources],
             },
             "profile": diagnosis.profile,
+            "stated_limits": [asdict(item) for item in diagnosis.stated],
             "profile_reason": diagnosis.profile_reason,
             "limits": {code: dict(values) for code, values in diagnosis.limits.items()},
             "verdict": diagnosis.verdict,

@@ -15,8 +15,8 @@ from typing import Literal
 from rlhfdoctor.model import Diagnosis, Finding, Severity
 from rlhfdoctor.policy import failing
 from rlhfdoctor.reports import Page, report
-from rlhfdoctor.reports._gate import gated, unseen, wants
-from rlhfdoctor.reports._lines import shown, told, where
+from rlhfdoctor.reports._gate import outward, unseen, wants
+from rlhfdoctor.reports._lines import shown, stated, told, where
 
 UNSEEN = "could not look"
 """Of what kind a skip is."""
@@ -45,7 +45,7 @@ class Suite:
 @report("junit")
 def junit(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Print each run as a suite; without a gate, as one that fails on critical findings."""
-    gate = gated(diagnoses, page)
+    diagnoses, gate = outward(diagnoses, page)
     names = Counter(item.run.name for item in diagnoses)
     suites = []
     for diagnosis, code in zip(diagnoses, gate.codes, strict=True):
@@ -65,7 +65,7 @@ def _suite(name: str, diagnosis: Diagnosis, code: int, fail_on: Severity) -> Sui
         "path": run.path,
         "framework": run.framework,
         "algorithm": run.algorithm,
-        "profile": diagnosis.profile,
+        "profile": "; ".join((diagnosis.profile, *stated(diagnosis))),
         "verdict": diagnosis.verdict,
         "headline": diagnosis.headline,
     }

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Diagnosis, RollbackPlan
 from rlhfdoctor.reports import Gated, Page, report
 from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
-from rlhfdoctor.reports._gate import accepted_lines, counted_words, failed_rows, gate_rows
-from rlhfdoctor.reports._lines import five_lines, rivals, shown, told, where
+from rlhfdoctor.reports._gate import counted_words, gate_rows
+from rlhfdoctor.reports._lines import five_lines, limits_told, rivals, shown, told, where
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
@@ -44,7 +45,9 @@ def markdown(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
 def markdown_parts(diagnoses: Sequence[Diagnosis], gate: Gated | None) -> Iterator[str]:
     """Yield the page's parts: the gate's table, where there is one, and each diagnosis."""
+    diagnoses = [masked(item) for item in diagnoses]
     if gate is not None:
+        gate = masked(gate)
         yield "\n".join(_gate(diagnoses, gate)) + "\n"
     for diagnosis in diagnoses:
         yield "\n".join(_diagnosis(diagnosis)) + "\n"
@@ -52,15 +55,12 @@ def markdown_parts(diagnoses: Sequence[Diagnosis], gate: Gated | None) -> Iterat
 
 def _gate(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[str]:
     """Yield a table of runs: word, name, verdict, headline, and what is accepted."""
-    rows = [
-        (*row, "; ".join(accepted_lines(diagnosis)))
-        for diagnosis, row in zip(diagnoses, gate_rows(diagnoses, gate.codes), strict=True)
-    ]
-    rows += [(*row, "") for row in failed_rows(gate.failed)]
+    rows = [*gate_rows(diagnoses, gate)]
     yield f"# Gate: {counted_words(rows)}"
     yield ""
-    header = ("gate", "run", "verdict", "what", "accepted")
-    yield from table_markdown(TextTable("", header, tuple(rows)))
+    header = ("gate", "run", "verdict", "what", "accepted, or what to do")
+    cells = tuple((*row[:-1], "; ".join(row.lines)) for row in rows)
+    yield from table_markdown(TextTable("", header, cells))
 
 
 def recompute_markdown(document: Mapping[str, Any]) -> str:
@@ -297,6 +297,9 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
             command = f" ({plain(skip.command)})" if skip.command else ""
             yield f"- {skip.code}: {plain(', '.join(skip.missing))}{command}"
         yield ""
+    limits = limits_told(diagnosis)
+    if limits:
+        yield from (f"Limits: {plain(limits)}", "")
     yield from _notes([{"where": note.where, "text": note.text} for note in diagnosis.notes])
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from rlhfdoctor import __version__
 from rlhfdoctor.model import Diagnosis, Evidence, Finding, Run
 from rlhfdoctor.reports import Document, Gated, Page, report
-from rlhfdoctor.reports._gate import gated, path_of, unseen, wants
+from rlhfdoctor.reports._gate import outward, path_of, unseen, wants
 from rlhfdoctor.reports._lines import acceptance, shown
 from rlhfdoctor.reports.json import dumps
 from rlhfdoctor.reports.json import finding as published
@@ -31,7 +31,7 @@ _MARKS = str.maketrans({"\\": "\\\\", "[": "\\[", "]": "\\]", "{": "{{", "}": "}
 @report("sarif")
 def sarif(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Print the findings of all runs as one analysis."""
-    gate = gated(diagnoses, page)
+    diagnoses, gate = outward(diagnoses, page)
     found = [(item.run, finding) for item in diagnoses for finding in item.findings]
     rules = {item.code: item for _, item in sorted(found, key=lambda pair: pair[1].code)}
     places = {code: place for place, code in enumerate(rules)}

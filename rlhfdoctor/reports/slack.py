@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Diagnosis
 from rlhfdoctor.reports import Document, Page, report
-from rlhfdoctor.reports._gate import accepted_lines, counted_words, failed_rows, gate_rows, gated
+from rlhfdoctor.reports._gate import ORDER, counted_words, gate_rows, gated
 from rlhfdoctor.reports._lines import five_lines, shown
 from rlhfdoctor.reports.json import dumps
 
@@ -24,19 +24,17 @@ LONGEST = 3000
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"}
 """Slack's three control characters, and the mark that would end the block of code."""
 
-_ORDER = ("FAIL", "UNKNOWN", "WARN", "PASS")
-
 
 @report("slack")
 def slack(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Print how many runs pass, then each run, those that fail first."""
     gate = gated(diagnoses, page)
-    rows = [*gate_rows(diagnoses, gate.codes), *failed_rows(gate.failed)]
+    rows = [*gate_rows(diagnoses, gate)]
     title = f"rlhfdoctor: {counted_words(rows)}"
-    texts = [[*five_lines(item), *accepted_lines(item)] for item in diagnoses]
-    texts += [[f"{item['path']}: {item['error']}", str(item["hint"])] for item in gate.failed]
-    told = [(word, lines) for (word, *_), lines in zip(rows, texts, strict=True)]
-    told.sort(key=lambda pair: _ORDER.index(pair[0]))
+    texts = [[*five_lines(item), *row.lines] for item, row in zip(diagnoses, rows, strict=False)]
+    texts += [[f"{row.name}: {row.why}", *row.lines] for row in rows[len(diagnoses) :]]
+    told = [(row.word, lines) for row, lines in zip(rows, texts, strict=True)]
+    told.sort(key=lambda pair: ORDER.index(pair[0]))
     return dumps({"text": title, "blocks": [*_blocks(title, told)]})
 
 

@@ -12,12 +12,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rlhfdoctor.model import Diagnosis, RollbackPlan
-from rlhfdoctor.reports import Page, report
+from rlhfdoctor.reports import Gated, Page, report
 from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
 from rlhfdoctor.reports._cells import ascii_only
 from rlhfdoctor.reports._curves import curve_lines
-from rlhfdoctor.reports._gate import accepted_lines, gate_rows
-from rlhfdoctor.reports._lines import five_lines, rivals, shown, told, where
+from rlhfdoctor.reports._gate import gate_rows
+from rlhfdoctor.reports._lines import five_lines, limits_told, rivals, shown, told, where
 from rlhfdoctor.reports._rollback import destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._tables import (
     OFF_POLICY,
@@ -50,8 +50,8 @@ def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
     A gate's: one line a run.
     """
-    if page.gate is not None:
-        return write(gate_lines(diagnoses, page.gate.codes), page)
+    if page.gate is not None and page.brief:
+        return write(gate_lines(diagnoses, page.gate), page)
     lines: list[Line] = []
     for index, diagnosis in enumerate(diagnoses):
         if index:
@@ -100,20 +100,19 @@ def _console(buffer: io.StringIO, page: Page) -> Console:
     )
 
 
-def gate_lines(diagnoses: Sequence[Diagnosis], exit_codes: Sequence[int]) -> Iterator[Line]:
+def gate_lines(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[Line]:
     """Yield one line a run: the gate's word, the name, the verdict, and what it rests on.
 
-    What is accepted stands below it.
+    What is accepted, or what to do, stands below it.
     """
     styles = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "UNKNOWN": "magenta"}
-    rows = gate_rows(diagnoses, exit_codes)
-    for diagnosis, (word, *about) in zip(diagnoses, rows, strict=True):
+    for row in gate_rows(diagnoses, gate):
         line = Text()
-        line.append(f"{word:<8}", style=f"bold {styles[word]}")
+        line.append(f"{row.word:<8}", style=f"bold {styles[row.word]}")
         line.append("\t")
-        line.append(shown("  ".join(about)))
+        line.append(shown("  ".join((row.name, row.verdict, row.why))))
         yield 0, line
-        for text in accepted_lines(diagnosis):
+        for text in row.lines:
             yield 0, Text(f"{'':<8}\t").append(shown(text), style="dim")
 
 
@@ -330,10 +329,10 @@ def _diagnosis(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         for alarm in diagnosis.backtest:
             yield 2, Text(shown(alarm_line(alarm)))
     yield from _not_looked(diagnosis)
-    if diagnosis.profile_reason and diagnosis.profile != "default":
-        chosen = f"profile {diagnosis.profile} (chosen: {diagnosis.profile_reason})"
+    limits = limits_told(diagnosis)
+    if limits:
         yield 0, Text("")
-        yield 0, Text(shown(f"Limits: {chosen}"), style="dim")
+        yield 0, Text(shown(f"Limits: {limits}"), style="dim")
     notes = [{"where": note.where, "text": note.text} for note in diagnosis.notes]
     if notes:
         yield 0, Text("")

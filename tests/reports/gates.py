@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.model import Diagnosis, Evidence, Finding, Location, Severity, Skip
-from rlhfdoctor.policy import Ignore, Known, accept, exit_code
+from rlhfdoctor.policy import NOTHING, Ignore, accept, exit_code, worst
 from rlhfdoctor.reports import Document, Gated, Page
 from rlhfdoctor.runs import read_runs
 from tests.builders import FIXTURES, run_of
@@ -101,20 +101,16 @@ def gate(
 ) -> Page:
     """Return the page of a gate on them."""
     codes = [exit_code(item, fail_on, allow_inconclusive=allow_inconclusive) for item in diagnoses]
-    every = [*codes, *(item["exit_code"] for item in failed)]
-    worst = next((code for code in (4, 2, 1, 3) if code in every), 0)
-    return Page(worst, gate=Gated(fail_on, (*codes,), (*failed,)))
+    code = worst([*codes, *(int(str(item["exit_code"])) for item in failed)])
+    return Page(code, gate=Gated(fail_on, (*codes,), (*failed,)), brief=True)
 
 
 def judged() -> tuple[list[Diagnosis], Page]:
     """Return a run of each kind: healthy, failing, accepted, inconclusive, and one that failed."""
     borne = diagnosed("grpo_zero_std")
     ignore = Ignore("GRP001", "a smoke test", date(2027, 1, 31))
-    known = [
-        Known(borne.run.name, item.code, item.fingerprint, item.severity)
-        for item in borne.findings
-        if item.code != "GRP001"
-    ]
+    old = replace(borne, findings=tuple(one for one in borne.findings if one.code != "GRP001"))
+    known = NOTHING.renewed([old])
     diagnoses = [
         diagnosed("ppo_healthy"),
         diagnosed("grpo_late"),

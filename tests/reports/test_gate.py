@@ -5,8 +5,8 @@ import pytest
 
 from rlhfdoctor.model import Acceptance, Diagnosis, Verdict
 from rlhfdoctor.policy import failing
-from rlhfdoctor.reports import Page
-from rlhfdoctor.reports._gate import accepted_lines, counted_words, gate_rows, gated
+from rlhfdoctor.reports import Gated, Page
+from rlhfdoctor.reports._gate import Row, accepted_lines, counted_words, gate_rows, gated
 from rlhfdoctor.reports.json import finding
 from rlhfdoctor.reports.markdown import markdown
 from rlhfdoctor.reports.terminal import terminal
@@ -59,7 +59,8 @@ def told(*severities: Any, borne: int = 0, verdict: Verdict = "collapsed") -> Di
 )
 def test_a_run_has_its_word(diagnosis: Diagnosis, code: int, word: str, why: str) -> None:
     name = diagnosis.run.name
-    assert [*gate_rows([diagnosis], [code])] == [(word, name, diagnosis.verdict, why)]
+    (row,) = gate_rows([diagnosis], Gated("info", (code,)))
+    assert row[:4] == (word, name, diagnosis.verdict, why)
 
 
 def test_without_a_gate_critical_findings_fail_and_blindness_is_told() -> None:
@@ -85,7 +86,10 @@ def test_findings_that_one_reason_bears_share_a_line() -> None:
 
 def test_words_are_counted_from_the_worst() -> None:
     words = ("PASS", "FAIL", "PASS", "WARN", "UNKNOWN")
-    assert counted_words([(word, "run") for word in words]) == "1 FAIL, 1 UNKNOWN, 1 WARN, 2 PASS"
+    assert (
+        counted_words([Row(word, "run", "", "") for word in words])
+        == "1 FAIL, 1 UNKNOWN, 1 WARN, 2 PASS"
+    )
     assert counted_words([]) == "no runs"
 
 
