@@ -76,7 +76,7 @@ LARGEST_MARK = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A path and its reader, or the reason why a file that is named like a log has none."""
+    """A path and its reader, or the reason why a file whose name has one was not read."""
 
     path: Path
     name: str
@@ -184,8 +184,9 @@ def claim(path: Path) -> Claim | None:
                 head = file.read(HEAD_BYTES)
     except OSError as error:
         return _broken(path, f"cannot be opened ({error.strerror}); not read")
-    if not folder and not head:
-        return _broken(path, "is empty; nothing was read")
+    if not folder and not head.strip(b"\0"):
+        told = "holds NUL bytes where it should begin" if head else "is empty"
+        return _broken(path, f"{told}; nothing was read")
     claiming = [item for item in named if item.claims(called, head)]
     exact = max((item.exactness(called) for item in claiming), default=0)
     claiming = [item for item in claiming if item.exactness(called) == exact]
@@ -194,7 +195,14 @@ def claim(path: Path) -> Claim | None:
     if claiming:
         names = ", ".join(item.name for item in claiming)
         return Claim(path, name, None, f"claimed by several readers ({names}); not read")
-    return _broken(path, "is no log or sample file that any reader understands; not read")
+    told = "is no log or sample file that any reader understands; not read"
+    return _broken(path, told, head.lstrip(b"\xef\xbb\xbf \t\r\n"))
+
+
+def is_log(where: str) -> bool:
+    """Say whether a file is called what only a trainer calls its log."""
+    name = bare(where.rpartition("/")[2])
+    return any(item.role == "log" and item.owns(name) for item in _readers())
 
 
 def shown(path: Path) -> str:
@@ -206,10 +214,24 @@ def _readers() -> tuple[Reader, ...]:
     return registry.members("readers", Reader)
 
 
-def _broken(path: Path, reason: str) -> Claim | None:
-    """Return a claim without a reader where the name alone tells that the file is a log."""
-    promised = any(reader.promises(bare(path.name)) for reader in _readers())
-    return Claim(path, shown(Path(path.name)), None, reason) if promised else None
+def _promised(path: Path) -> bool:
+    return any(reader.promises(bare(path.name)) for reader in _readers())
+
+
+def _broken(path: Path, reason: str, held: bytes = b"") -> Claim | None:
+    """Return a claim without a reader where the name tells that the file should have had one.
+
+    held: how it begins. Of a file of which nothing is known the name of a log or a table is enough;
+    JSON under the name of a configuration may be another program's.
+    """
+    name = bare(path.name)
+    told = _promised(path)
+    if not told and held[:1] not in (b"{", b"["):
+        told = any(
+            item.owns(name) or (not held and item.role in ("log", "table") and item.named(name))
+            for item in _readers()
+        )
+    return Claim(path, shown(Path(path.name)), None, reason) if told else None
 
 
 def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
@@ -238,13 +260,14 @@ def _walk(root: Path, notes: list[Note]) -> Iterator[Claim]:
                 continue
             if path.is_symlink() and not _within(path, inside):
                 told = "is a link to outside the run folder, or to nowhere; not followed"
-                found = _broken(path, told)
-                if found is None:
-                    notes.append(Note(shown(path.relative_to(root)), told, unread=True))
+                claimed: Claim | None = Claim(path, shown(Path(name)), None, told)
             else:
-                found = claim(path)
-            if found is not None:
-                yield found
+                claimed = claim(path)
+            if claimed and (claimed.reader or _promised(path)):
+                yield claimed
+            elif claimed:
+                where = shown(path.relative_to(root))
+                notes.append(Note(where, claimed.reason, unread=True))
 
 
 def _within(path: Path, inside: str) -> bool:

@@ -61,8 +61,18 @@ class Reader:
         fitting = (glob for glob in self.globs if fnmatch.fnmatchcase(name, glob))
         return max((len(re.sub(r"\[.*?\]|[*?]", "", glob)) for glob in fitting), default=0)
 
+    def owns(self, name: str) -> bool:
+        """Say whether a glob spells the name out, but for what stands before it."""
+        fitting = (glob for glob in self.globs if fnmatch.fnmatchcase(name, glob))
+        return any(re.fullmatch(r"\*?[^.*?\[][^*?\[]*", glob) for glob in fitting)
+
     def promises(self, name: str) -> bool:
-        """Say whether the name alone tells that the file is a log: its whole suffix is claimed."""
+        """Say whether the name alone tells that the file is a log.
+
+        Its whole suffix is claimed, or the reader of logs spells it out.
+        """
+        if self.role == "log" and self.owns(name):
+            return True
         return any(glob.startswith("*.") and fnmatch.fnmatchcase(name, glob) for glob in self.globs)
 
 

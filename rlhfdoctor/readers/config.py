@@ -57,7 +57,7 @@ def _looks(head: bytes) -> bool:
     "*[a-z0-9].yaml",
     "*[a-z0-9].yml",
     "wandb-metadata.json",
-    "training_args.bin",
+    "training_args[.]bin",
     looks=_looks,
     role="config",
 )

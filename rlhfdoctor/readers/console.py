@@ -50,8 +50,6 @@ def _looks(head: bytes) -> bool:
     "*.stderr",
     "*[!A-Z][.]txt",
     "*[!A-Z][.]md",
-    "nohup.out",
-    "slurm-*.out",
     looks=_looks,
     role="text",
 )

@@ -23,7 +23,7 @@ _FIELD = re.compile(r"^(base_model|tags)\s*:\s*(.*?)\s*$((?:\n\s*- .*)*)", re.M)
 
 
 @reader(
-    "README.md",
+    "README[.]md",
     looks=lambda head: bool(
         re.match(rb"(\xef\xbb\xbf)?---\s*\n", head)
         and re.search(rb"(?m)^(library_name|base_model|model_name)\s*:", head[:8192])

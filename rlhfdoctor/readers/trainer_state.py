@@ -46,7 +46,8 @@ def trainer_state(path: Path) -> Iterator[Item]:
         known = numbers_before(text, "log_history", _SETTINGS) if saved else {}
         state = {"log_history": saved, **known}
     if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
-        yield Note(path.name, "holds no log_history; nothing was read")
+        damaged = not isinstance(state, dict) or "log_history" in state
+        yield Note(path.name, "holds no log_history; nothing was read", unread=damaged)
         return
     for key, name in _SETTINGS.items():
         value = number(state.get(key))

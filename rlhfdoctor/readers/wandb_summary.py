@@ -22,10 +22,10 @@ def wandb_summary(path: Path) -> Iterator[Item]:
     try:
         record = loads(contents(path))
     except ValueError as error:
-        yield Note(path.name, f"no valid JSON ({error}); nothing was read", left_out=1)
+        yield Note(path.name, f"no valid JSON ({error}); nothing was read", left_out=1, unread=True)
         return
     if not isinstance(record, dict):
-        yield Note(path.name, "is no table; nothing was read", left_out=1)
+        yield Note(path.name, "is no table; nothing was read", left_out=1, unread=True)
         return
     media: Counter[str] = Counter()
     refused: Counter[str] = Counter()
