@@ -54,6 +54,25 @@ def test_a_log_that_nobody_understands_is_named(
     assert "not read: metrics.jsonl" in out.splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(bytes(5000), id="NUL bytes"),
+        pytest.param(b"garbage", id="garbage"),
+        pytest.param(b'{"log_history": nul', id="cut"),
+    ],
+)
+def test_a_log_that_broke_is_named_where_an_older_copy_is_read(
+    held: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_state(tmp_path / "checkpoint-30", log_history("grpo_late")[:30])
+    (tmp_path / "trainer_state.json").write_bytes(held)
+    found = document(capsys, "diagnose", tmp_path)
+    assert any(note["where"] == "trainer_state.json" for note in found["notes"])
+    assert "\n  trainer_state.json: " in cli(capsys, "inspect", tmp_path)[1]
+
+
 def test_a_first_record_of_five_kilobytes_hides_no_log(tmp_path: Path) -> None:
     rows = [{"argv": "x" * 5000}, *log_history("grpo_late")]
     write_jsonl(tmp_path / "metrics.jsonl", rows)

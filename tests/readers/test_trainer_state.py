@@ -183,6 +183,19 @@ def test_what_cannot_be_read_is_a_note(tmp_path: Path, text: str | bytes, told: 
 
 
 @pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        pytest.param('{"log_history": null}', True, id="a log that is null"),
+        pytest.param("[]", True, id="a list"),
+        pytest.param('{"best": 7}', False, id="another trainer's state"),
+    ],
+)
+def test_a_state_without_its_log_is_unread(tmp_path: Path, text: str, unread: bool) -> None:
+    (note,) = read(trainer_state, write(tmp_path / "trainer_state.json", text)).notes
+    assert note.unread is unread
+
+
+@pytest.mark.parametrize(
     ("tail", "steps"),
     [
         pytest.param("{", [1, 2], id="at the beginning of a row"),

@@ -60,6 +60,7 @@ def test_what_holds_no_values_says_so(tmp_path: Path, text: str, told: str) -> N
     found = summary(tmp_path, text)
     assert found.rows == []
     assert found.notes[0].text.startswith(told)
+    assert found.notes[0].unread is ("holds no numbers" not in told)
 
 
 @pytest.mark.parametrize(
