@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from rlhfdoctor.errors import BadProfile, DoctorError
+from rlhfdoctor.errors import BadProfile, DoctorError, did_you_mean
 from rlhfdoctor.model import SEVERITIES, Acceptance, Diagnosis, Finding, Note, Run, Severity
 
 _IGNORE = '[[ignore]] with code = "LEN002", reason = "...", until = 2027-01-31'
@@ -147,14 +147,17 @@ KEYS = ("fail-on", "allow-inconclusive", "baseline", "ignore")
 """The entries of a configuration that are a policy."""
 
 
-def policy_of(table: Mapping[str, Any], folder: Path) -> Policy:
-    """Return the policy of a configuration; ``folder``: what its paths are relative to.
+def policy_of(table: Mapping[str, Any], folder: Path, code_of: Callable[[str], str]) -> Policy:
+    """Return the policy of a configuration.
 
-    Raises BadProfile for a wrong type, a severity that is none, an ignore without reason or end.
+    folder: what its paths are relative to. code_of: returns the code of a rule as its rule writes
+    it, and raises BadProfile where no rule has it. Raises BadProfile for a wrong type, a severity
+    that is none, an ignore without reason or end.
     """
     fail_on = table.get("fail-on")
     if fail_on is not None and fail_on not in SEVERITIES:
-        raise BadProfile(f"fail-on is no severity: {fail_on!r:.40}", ", ".join(SEVERITIES))
+        close = did_you_mean(str(fail_on), SEVERITIES)
+        raise BadProfile(f"fail-on is no severity: {fail_on!r:.40}{close}", ", ".join(SEVERITIES))
     allowed = table.get("allow-inconclusive")
     if not isinstance(allowed, bool | None):
         raise BadProfile("allow-inconclusive must be true or false", "allow-inconclusive = true")
@@ -168,23 +171,38 @@ def policy_of(table: Mapping[str, Any], folder: Path) -> Policy:
         fail_on,
         allowed,
         str(folder / baseline) if baseline else "",
-        tuple(_ignore(item, place) for place, item in enumerate(ignores, start=1)),
+        tuple(_ignore(item, place, code_of) for place, item in enumerate(ignores, start=1)),
     )
 
 
-def _ignore(item: object, place: int) -> Ignore:
-    if not isinstance(item, dict) or {*item} - set(Ignore.__dataclass_fields__):
-        raise BadProfile(f"ignore {place} is none", f"{_IGNORE}; also run, fingerprint")
+def _ignore(item: object, place: int, code_of: Callable[[str], str]) -> Ignore:
+    if not isinstance(item, dict):
+        raise BadProfile(f"ignore {place} is no table", _IGNORE)
+    known = Ignore.__dataclass_fields__
+    for key in item:
+        if key not in known:
+            raise BadProfile(
+                f"ignore {place} has an unknown entry {key}{did_you_mean(key, known)}",
+                f"known: {', '.join(known)}; what is of the whole file stands above it",
+            )
     code, reason, until = item.get("code"), item.get("reason"), item.get("until")
     run, fingerprint = item.get("run", "*"), item.get("fingerprint", "")
+    if isinstance(code, list):
+        raise BadProfile(
+            f"ignore {place}: code takes one rule; write one [[ignore]] for each", _IGNORE
+        )
     if not isinstance(code, str):
         raise BadProfile(f"ignore {place} names no rule", _IGNORE)
+    code = code_of(code)
     if not isinstance(reason, str) or not 0 < len(reason.strip()) <= LONGEST_REASON:
-        raise BadProfile(f"the ignore of {code:.40} needs a reason, in a sentence", _IGNORE)
+        raise BadProfile(f"the ignore of {code} needs a reason, in a sentence", _IGNORE)
+    if until is None:
+        raise BadProfile(f"the ignore of {code} needs the day on which it ends", _IGNORE)
     if not isinstance(until, date) or isinstance(until, datetime):
-        raise BadProfile(f"the ignore of {code:.40} needs the day on which it ends", _IGNORE)
+        kind = " without quotes" if isinstance(until, str) else ", a day"
+        raise BadProfile(f"until of {code} must be a TOML date{kind}: until = 2027-01-01", _IGNORE)
     if not isinstance(run, str) or not isinstance(fingerprint, str):
-        raise BadProfile(f"run and fingerprint in the ignore of {code:.40} are texts", _IGNORE)
+        raise BadProfile(f"run and fingerprint in the ignore of {code} are texts", _IGNORE)
     return Ignore(code, reason.strip(), until, run, fingerprint)
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
@@ -132,11 +133,8 @@ def load(
         code, dot, limit = target.partition(".")
         if not equals or not dot:
             raise BadProfile(f"--set {setting}: expected CODE.limit=value", "--set KL002.ceiling=4")
-        stated.setdefault(code, {})[limit] = _literal(value)
-    profile = _of("", stated, "--set").over(profile)
-    for code, values in profile.overrides.items():
-        limits_of(_rule(code), values)
-    return profile
+        stated.setdefault(_rule(code).code, {})[limit] = _literal(value)
+    return _of("", stated, "--set").over(profile)
 
 
 def choose(run: Run, profile: Profile) -> Profile:
@@ -281,7 +279,7 @@ def meanings(rule: Rule) -> dict[str, str]:
 
 
 def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes, or raise BadProfile for one that no rule has."""
+    """Return the codes, written in any case, or raise BadProfile for one that no rule has."""
     return tuple(_rule(code).code for code in codes)
 
 
@@ -313,16 +311,30 @@ def _speaks(path: Path) -> bool:
         spoken = b"[tool.rlhfdoctor" in path.read_bytes()
     except OSError:
         return False
-    return spoken and "rlhfdoctor" in _table(_toml(path), "tool")
+    with _naming(path):
+        return spoken and "rlhfdoctor" in _table(_toml(path), "tool")
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    """Return the table of a file; a byte order mark at its beginning is no part of it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadProfile(f"cannot read {path}: {error.strerror}", "give a TOML file") from error
+    except UnicodeDecodeError as error:
+        raise BadProfile(f"{path} is no valid TOML: {error}", "save it as UTF-8") from error
     except (ValueError, RecursionError) as error:
-        raise BadProfile(f"{path} is no valid TOML: {error}", "see the README") from error
+        hint = 'texts need quotes: fail-on = "warning"'
+        raise BadProfile(f"{path} is no valid TOML: {error}", hint) from error
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say of what is wrong in a file in which one it is."""
+    try:
+        yield
+    except BadProfile as error:
+        raise BadProfile(f"{path}: {error.message}", error.hint) from error
 
 
 def _read(named: Path | str, *, chosen: bool = True, base: str | None = None) -> Profile:
@@ -340,10 +352,20 @@ def _read(named: Path | str, *, chosen: bool = True, base: str | None = None) ->
             f"known are {', '.join(built_in())}, or give a TOML file",
         )
     table = _toml(path)
+    with _naming(path):
+        return _understood(table, path, chosen=chosen)
+
+
+def _understood(table: Mapping[str, Any], path: Path, *, chosen: bool) -> Profile:
+    """Return what the table of a file says, over the built-in profile that it extends."""
     if path.name == "pyproject.toml":
         table = _table(_table(table, "tool"), "rlhfdoctor")
-    policy = policy_of(table, path.parent)
-    check_codes([item.code for item in policy.ignores])
+    elif "tool" in table:
+        raise BadProfile(
+            "[tool.rlhfdoctor] is for a pyproject.toml",
+            f"in {path.name} the entries stand at the top, limits in tables such as [KL002]",
+        )
+    policy = policy_of(table, path.parent, lambda code: _rule(code).code)
     table = {key: value for key, value in table.items() if key not in KEYS}
     if not chosen and (base is not None or "extends" not in table):
         table.pop("extends", None)
@@ -359,10 +381,15 @@ def _read(named: Path | str, *, chosen: bool = True, base: str | None = None) ->
     return replace(found, policy=policy)
 
 
+_ENTRIES = (*KEYS, "require", "extends", "rollback")
+"""What a file may say beside the tables that are named after rules."""
+
+
 def _checked(name: str, table: Mapping[str, object], origin: str) -> Profile:
     overrides: dict[str, Mapping[str, object]] = {}
     require: tuple[str, ...] | None = None
     rows: tuple[TableRow, ...] = ()
+    codes = {rule.code for rule in rules()}
     for key, value in table.items():
         if key == "rollback":
             rows = _rollback(value)
@@ -370,11 +397,25 @@ def _checked(name: str, table: Mapping[str, object], origin: str) -> Profile:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise BadProfile("require must be a list of rule codes", 'require = ["KL002"]')
             require = check_codes(value)
-        elif isinstance(value, dict):
-            overrides[_rule(key).code] = value
+        elif key.upper() not in codes:
+            close = did_you_mean(key, _ENTRIES) or did_you_mean(key.upper(), codes, CLOSE)
+            known = f"known: {', '.join(_ENTRIES)}, or a table named after a rule"
+            raise BadProfile(f"unknown entry {key}{close}", known)
+        elif not isinstance(value, dict):
+            raise BadProfile(f"{key} is no table", f"[{key.upper()}], and its limits below it")
+        elif key.upper() in overrides:
+            raise BadProfile(f"{key.upper()} has two tables", "write one")
         else:
-            raise BadProfile(f"unknown entry {key} in the profile", "tables are named after rules")
+            overrides[key.upper()] = _limits_alone(key, value)
     return replace(_of(name, overrides, origin, require), table=rows)
+
+
+def _limits_alone(code: str, table: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a rule's table, which holds no entry of the whole file by mistake."""
+    for key in table:
+        if key in _ENTRIES:
+            raise BadProfile(f"{key} stands under [{code}]", "put it above the first table")
+    return table
 
 
 _ROW = '[[rollback]] with last = 999, checkpoint = "initial", change = "..."; no last in the last'
@@ -417,7 +458,9 @@ def _of(
     origin: str,
     require: tuple[str, ...] | None = None,
 ) -> Profile:
-    """Return a profile whose overrides all come from one place."""
+    """Return a profile whose overrides all come from one place; wrong ones raise BadProfile."""
+    for code, limits in overrides.items():
+        limits_of(_rule(code), limits)
     origins = {code: dict.fromkeys(limits, origin) for code, limits in overrides.items()}
     return Profile(name, overrides, require, origins=origins)
 
@@ -433,15 +476,18 @@ def _laid(
 def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     inner = table.get(key, {})
     if not isinstance(inner, dict):
-        raise BadProfile(f"{key} in the profile is no table", "[tool.rlhfdoctor.KL002]")
+        raise BadProfile(f"{key} is no table", "[tool.rlhfdoctor.KL002]")
     return inner
 
 
 def _rule(code: str) -> Rule:
     known = {rule.code: rule for rule in rules()}
-    if code not in known:
-        raise BadProfile(f"no rule has the code {code}{did_you_mean(code, known, CLOSE)}", _HINT)
-    return known[code]
+    if code.upper() not in known:
+        several = "," in code or " " in code.strip()
+        close = "" if several else did_you_mean(code.upper(), known, CLOSE)
+        hint = 'repeat --require; in a file: require = ["KL003", "KL002"]' if several else _HINT
+        raise BadProfile(f"no rule has the code {code}{close}", hint)
+    return known[code.upper()]
 
 
 def _literal(text: str) -> object:

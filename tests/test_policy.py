@@ -1,7 +1,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -150,26 +150,53 @@ def test_a_configuration_is_read() -> None:
         "baseline": "known/baseline.json",
         "ignore": [{"code": "KL002", "reason": " why ", "until": TODAY, "run": "a*"}],
     }
-    assert policy_of(table, Path("project")) == Policy(
+    assert policy_of(table, Path("project"), str) == Policy(
         "warning",
         True,
         str(Path("project/known/baseline.json")),
         (Ignore("KL002", "why", TODAY, "a*"),),
     )
-    assert policy_of({}, Path()) == Policy()
+    assert policy_of({}, Path(), str) == Policy()
+
+
+def test_the_code_of_an_ignore_is_the_rules_own_and_is_looked_up_first() -> None:
+    entry = {"code": "kl002", "reason": "why", "until": TODAY}
+    (ignore,) = policy_of({"ignore": [entry]}, Path(), str.upper).ignores
+    assert ignore.code == "KL002"
+
+    def unknown(code: str) -> str:
+        raise BadProfile(f"no rule has the code {code}", "")
+
+    with pytest.raises(BadProfile, match="no rule has the code KL02"):
+        policy_of({"ignore": [{"code": "KL02"}]}, Path(), unknown)
 
 
 @pytest.mark.parametrize(
     ("table", "told"),
     [
         pytest.param({"fail-on": "error"}, "no severity", id="an unknown severity"),
+        pytest.param({"fail-on": "warn"}, r"did you mean warning\?", id="half a severity"),
         pytest.param({"fail-on": 1}, "no severity", id="a number for a severity"),
         pytest.param({"allow-inconclusive": "yes"}, "true or false", id="a word for a flag"),
         pytest.param({"baseline": 3}, "path", id="a number for a path"),
         pytest.param({"baseline": "a\0b"}, "path", id="a path that is none"),
         pytest.param({"ignore": {"code": "KL002"}}, "tables", id="one table for several"),
-        pytest.param({"ignore": ["KL002"]}, "ignore 1", id="a word for a table"),
-        pytest.param({"ignore": [{"rule": "KL002"}]}, "ignore 1", id="an unknown key"),
+        pytest.param({"ignore": ["KL002"]}, "ignore 1 is no table", id="a word for a table"),
+        pytest.param(
+            {"ignore": [{"codes": "KL002"}]},
+            r"ignore 1 has an unknown entry codes; did you mean code\?",
+            id="an unknown key",
+        ),
+        pytest.param(
+            {"ignore": [{"code": "KL002", "fail-on": "info"}]},
+            "ignore 1 has an unknown entry fail-on$",
+            id="an entry of the whole file below an ignore",
+        ),
+        pytest.param(
+            {"ignore": [{"code": ["KL002", "KL003"]}]},
+            r"ignore 1: code takes one rule; write one \[\[ignore\]\] for each",
+            id="several rules",
+        ),
         pytest.param({"ignore": [{"reason": "x", "until": TODAY}]}, "names no rule", id="no rule"),
         pytest.param({"ignore": [{"code": "KL002", "until": TODAY}]}, "a reason", id="no reason"),
         pytest.param(
@@ -180,8 +207,13 @@ def test_a_configuration_is_read() -> None:
         pytest.param({"ignore": [{"code": "KL002", "reason": "x"}]}, "the day", id="no end"),
         pytest.param(
             {"ignore": [{"code": "KL002", "reason": "x", "until": "2027-01-31"}]},
-            "the day",
+            "until of KL002 must be a TOML date without quotes: until = 2027-01-01",
             id="a text for a day",
+        ),
+        pytest.param(
+            {"ignore": [{"code": "KL002", "reason": "x", "until": datetime(2027, 1, 31)}]},
+            "until of KL002 must be a TOML date, a day: until = 2027-01-01",
+            id="an hour for a day",
         ),
         pytest.param(
             {"ignore": [{"code": "KL002", "reason": "x", "until": TODAY, "run": 1}]},
@@ -192,7 +224,7 @@ def test_a_configuration_is_read() -> None:
 )
 def test_a_wrong_configuration_is_an_error(table: dict[str, Any], told: str) -> None:
     with pytest.raises(BadProfile, match=told):
-        policy_of(table, Path())
+        policy_of(table, Path(), str)
 
 
 # the baseline

@@ -8,6 +8,7 @@ import pytest
 
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.errors import BadProfile, DoctorError
+from rlhfdoctor.policy import KEYS
 from rlhfdoctor.profile import (
     MOST,
     Profile,
@@ -178,8 +179,22 @@ def row(**changed: object) -> str:
         pytest.param("[KL003]\nceiling = '1'\n", "must be a number, not '1'", id="a text"),
         pytest.param("[KL003]\nceiling = [1]\n", "must be a number, not [1]", id="a list"),
         pytest.param("[KL003.ceiling]\na = 1\n", "must be a number", id="a table too deep"),
-        pytest.param("ceiling = 1\n", "unknown entry ceiling in the profile", id="a bare limit"),
-        pytest.param("KL003 = 1\n", "unknown entry KL003 in the profile", id="a bare code"),
+        pytest.param("ceiling = 1\n", "unknown entry ceiling", id="a bare limit"),
+        pytest.param("KL003 = 1\n", "KL003 is no table", id="a bare code"),
+        pytest.param("[kl003]\n[KL003]\n", "KL003 has two tables", id="a rule in two cases"),
+        pytest.param("[KL003]\nfail-on = 1\n", "fail-on stands under [KL003]", id="a lost entry"),
+        pytest.param("jobs = 3\n", "unknown entry jobs", id="an option that is no entry"),
+        pytest.param("fail_on = 1\n", "; did you mean fail-on?", id="an entry misspelt"),
+        pytest.param("[fail_on]\n", "; did you mean fail-on?", id="a table for an entry"),
+        pytest.param(
+            "allow_inconclusive = true\n", "; did you mean allow-inconclusive?", id="an underscore"
+        ),
+        pytest.param("[kl03]\n", "unknown entry kl03; did you mean KL003?", id="in lower case"),
+        pytest.param("[tool.rlhfdoctor]\n", "is for a pyproject.toml", id="a pyproject's table"),
+        pytest.param("fail-on = 'error'\n", "fail-on is no severity", id="no severity"),
+        pytest.param("[[ignore]]\ncode = 'KL03'\n", "did you mean KL003?", id="an ignore's code"),
+        pytest.param("extends = 'dialoge'\n", "did you mean dialogue?", id="no profile"),
+        pytest.param("fail-on = warning\n", "is no valid TOML", id="a text without quotes"),
         pytest.param("require = 'KL003'\n", "require must be a list", id="require as a text"),
         pytest.param("require = [3]\n", "require must be a list", id="require of numbers"),
         pytest.param("require = ['KL03']\n", "did you mean KL003?", id="require misspelt"),
@@ -210,22 +225,55 @@ def test_files_that_are_wrong(tmp_path: Path, text: str, message: str) -> None:
         load(toml(tmp_path, text))
     assert message in caught.value.message
     assert caught.value.hint
+    with pytest.raises(BadProfile) as configured:
+        load(None, config=tmp_path / "mine.toml")
+    assert configured.value.message == caught.value.message
+    assert caught.value.message.startswith(str(tmp_path / "mine.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param(
+            "fail_on = 'info'\n",
+            "known: fail-on, allow-inconclusive, baseline, ignore, require, extends, rollback, "
+            "or a table named after a rule",
+            id="an entry misspelt",
+        ),
+        pytest.param(
+            "fail-on = warning\n", 'texts need quotes: fail-on = "warning"', id="no quotes"
+        ),
+        pytest.param("require = ['KL003,KL002']\n", 'require = ["KL003", "KL002"]', id="a comma"),
+        pytest.param("[tool.rlhfdoctor]\n", "the entries stand at the top", id="a pyproject's"),
+    ],
+)
+def test_a_file_that_is_wrong_is_told_how_to_be_right(tmp_path: Path, text: str, hint: str) -> None:
+    with pytest.raises(BadProfile) as caught:
+        load(toml(tmp_path, text))
+    assert hint in caught.value.hint
+
+
+def test_a_byte_order_mark_and_codes_in_lower_case_are_understood(tmp_path: Path) -> None:
+    text = "require = ['kl002']\n[kl003]\nceiling = 2.5\n[[ignore]]\ncode = 'len005'\n"
+    text += "reason = 'x'\nuntil = 2027-01-01\n"
+    profile = load(toml(tmp_path, "\ufeff" + text), ["kl003.patience=3", "KL003.patience=4"])
+    assert profile.require == ("KL002",)
+    assert profile.overrides == {"KL003": {"ceiling": 2.5, "patience": 4}}
+    assert [item.code for item in profile.policy.ignores] == ["LEN005"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("tool = 3\n", "tool in the profile is no table", id="a number for tools"),
-        pytest.param("[[tool]]\na = 1\n", "tool in the profile is no table", id="a list of tools"),
-        pytest.param(
-            "[tool]\nrlhfdoctor = 'x'\n", "rlhfdoctor in the profile is no table", id="a text"
-        ),
+        pytest.param("tool = 3\n", "tool is no table", id="a number for tools"),
+        pytest.param("[[tool]]\na = 1\n", "tool is no table", id="a list of tools"),
+        pytest.param("[tool]\nrlhfdoctor = 'x'\n", "rlhfdoctor is no table", id="a text"),
     ],
 )
 def test_a_pyproject_whose_entry_is_no_table(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadProfile) as caught:
         load(toml(tmp_path, text, "pyproject.toml"))
-    assert caught.value.message == message
+    assert caught.value.message == f"{tmp_path / 'pyproject.toml'}: {message}"
     assert caught.value.hint
 
 
@@ -239,8 +287,9 @@ def test_limits_may_be_at_the_ends_of_their_range(name: str, value: int) -> None
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(BadProfile, match="is no valid TOML"):
+    with pytest.raises(BadProfile, match="is no valid TOML") as caught:
         load(path)
+    assert caught.value.hint == "save it as UTF-8"
 
 
 @pytest.mark.parametrize(
@@ -267,6 +316,14 @@ def test_codes_are_checked() -> None:
     assert check_codes(["KL003", "ENT001"]) == ("KL003", "ENT001")
     with pytest.raises(BadProfile, match=r"no rule has the code ENT01; did you mean ENT001\?"):
         check_codes(["KL003", "ENT01"])
+    assert check_codes(["kl003"]) == ("KL003",)
+    with pytest.raises(BadProfile, match="no rule has the code KL003,KL002") as caught:
+        check_codes(["KL003,KL002"])
+    assert caught.value.hint.startswith("repeat --require")
+
+
+def test_no_limit_is_called_like_an_entry_of_a_file() -> None:
+    assert not {item.limit for item in effective(load(None))} & {*KEYS, "require", "extends"}
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in rules()])
@@ -385,7 +442,7 @@ def test_what_is_required_is_the_users_word(tmp_path: Path) -> None:
 def test_only_a_built_in_profile_can_be_extended(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadProfile) as caught:
         load(toml(tmp_path, text))
-    assert caught.value.message == message
+    assert caught.value.message == f"{tmp_path / 'mine.toml'}: {message}"
     assert "known are default, creative, dialogue, dpo, reasoning" in caught.value.hint
 
 
