@@ -55,5 +55,6 @@ def need(package: str, *, extra: str, purpose: str) -> ModuleType:
     except ImportError as error:
         raise DoctorError(
             f"{purpose} needs the package {package}, which is not installed",
-            f"pip install 'rlhfdoctor[{extra}]'",
+            f"in the checkout: pip install '.[{extra}]'; "
+            f"elsewhere: pip install 'rlhfdoctor[{extra}] @ URL' of the checkout or the wheel",
         ) from error

@@ -27,7 +27,10 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it(
     assert caught.value.message == (
         "scoring samples needs the package torch, which is not installed"
     )
-    assert caught.value.hint == "pip install 'rlhfdoctor[recompute]'"
+    assert caught.value.hint == (
+        "in the checkout: pip install '.[recompute]'; "
+        "elsewhere: pip install 'rlhfdoctor[recompute] @ URL' of the checkout or the wheel"
+    )
     assert isinstance(caught.value.__cause__, ImportError)
 
 

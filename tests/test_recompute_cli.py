@@ -359,7 +359,7 @@ def test_what_needs_them_says_what_to_install() -> None:
     ):
         error, hint, code = err.splitlines()
         assert error.startswith("error: recomputing KL and perplexity needs the package ")
-        assert hint == "hint: pip install 'rlhfdoctor[recompute]'"
+        assert "pip install '.[recompute]'" in hint
         assert code == "<2"
 
 
