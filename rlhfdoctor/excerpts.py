@@ -31,6 +31,8 @@ LOOKED = 100_000
 class Excerpt:
     """One response, cut: what comes before the loop at its end, the loop, and what follows it.
 
+    Each ends in an ellipsis where it is cut.
+
     loop: empty where the response does not end in one, by ``measures.LOOP``. period, covered: its
     characters, repeated and in all. left_out: characters of the response that are not shown.
     """
@@ -106,23 +108,28 @@ def _excerpt(row: Mapping[str, Any]) -> Excerpt:
         period = covered = 0
     before, looped, ending = told[: len(told) - covered], told[len(told) - covered :], ""
     if covered <= MOST_LOOP:
-        ending = response[len(told) :][:MOST_LOOP]
-    shown = min(len(before), MOST_RESPONSE) + min(covered, MOST_LOOP) + len(ending)
+        ending = response[len(told) :]
+    shown = min(len(before), MOST_RESPONSE) + min(covered, MOST_LOOP) + min(len(ending), MOST_LOOP)
     return Excerpt(
         source=row["source"],
         line=row["line"],
         step=row["step"],
-        prompt=_cut(masked((row["prompt"] or "")[:LOOKED]), MOST_PROMPT),
+        prompt=_end(masked((row["prompt"] or "")[:LOOKED]), MOST_PROMPT),
         reward=row["reward"],
-        said=before[:MOST_RESPONSE],
-        loop=looped[:MOST_LOOP],
-        ending=ending,
+        said=_start(before, MOST_RESPONSE),
+        loop=_start(looped, MOST_LOOP),
+        ending=_start(ending, MOST_LOOP),
         period=period,
         covered=covered,
         left_out=max(len(response) - shown, 0) + max(len(whole) - LOOKED, 0),
     )
 
 
-def _cut(said: str, most: int) -> str:
-    """Return a text of at most ``most`` characters, the end kept, for it holds the question."""
+def _start(said: str, most: int) -> str:
+    """Return the first ``most`` characters of a text, and an ellipsis where there are more."""
+    return said if len(said) <= most else f"{said[:most]}\u2026"
+
+
+def _end(said: str, most: int) -> str:
+    """Return the last ``most`` characters likewise: the end of a prompt holds the question."""
     return said if len(said) <= most else f"\u2026{said[-most:]}"

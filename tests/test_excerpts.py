@@ -99,17 +99,39 @@ def test_a_sound_end_is_no_loop() -> None:
 
 @pytest.mark.parametrize("size", [MOST_RESPONSE + 1, LOOKED - 1, LOOKED, LOOKED + 1, 10**6])
 def test_what_is_not_shown_is_counted(size: int) -> None:
-    text = "".join(str(number) for number in range(size // 3))[:size]
+    text = "".join(str(number) for number in range(size))[:size]
     found = one(text, prompt="p" * 1000)
-    assert found.said == text[:MOST_RESPONSE]
-    assert len(found.said) + len(found.loop) + found.left_out == len(text)
+    assert found.said == f"{text[:MOST_RESPONSE]}\u2026"
+    assert len(found.said) - 1 + len(found.loop) + found.left_out == len(text)
     assert len(found.prompt) == MOST_PROMPT + 1
 
 
 def test_a_long_loop_is_cut() -> None:
     found = one("x y " * 1000)
-    assert len(found.loop) == MOST_LOOP
-    assert len(found.said) + len(found.loop) + found.left_out == 4000
+    assert len(found.loop) == MOST_LOOP + 1
+    assert len(found.said) + len(found.loop) - 1 + found.left_out == 4000
+
+
+LONG = "".join(str(number) for number in range(MOST_RESPONSE))
+
+
+@pytest.mark.parametrize(
+    ("response", "cut"),
+    [
+        pytest.param("whole", [], id="a whole one"),
+        pytest.param("whole, as it says\u2026"[:-1], [], id="one that ends without a stop"),
+        pytest.param(LONG[:MOST_RESPONSE], [], id="as long as is shown"),
+        pytest.param(LONG, ["said"], id="a long one"),
+        pytest.param(f"{LONG}<eos>", ["said"], id="before an ending token"),
+        pytest.param(LONG + " the" * 10, ["said"], id="before a loop"),
+        pytest.param(LONG + " the" * 999, ["said", "loop"], id="and in the loop"),
+        pytest.param(f"a{'<eos>' * MOST_LOOP}", ["ending"], id="many ending tokens"),
+    ],
+)
+def test_a_part_that_is_cut_ends_in_an_ellipsis(response: str, cut: list[str]) -> None:
+    found = one(response)
+    parts = {"said": found.said, "loop": found.loop, "ending": found.ending}
+    assert [name for name, text in parts.items() if text.endswith("\u2026")] == cut
 
 
 def test_secrets_are_masked_also_where_the_cut_would_halve_them() -> None:
