@@ -10,11 +10,12 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
 from rlhfdoctor.measures import Track, logged, track
-from rlhfdoctor.model import Run
+from rlhfdoctor.model import Diagnosis, Onset, Run
 from rlhfdoctor.vocabulary import metric_of
 
 WINDOW = 10
@@ -59,12 +60,16 @@ USUAL_GAPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: the finite values of a column, or what was derived from them, by logged step."""
+    """One curve: the finite values of a column, or what was derived from them, by logged step.
+
+    kind: the values, their moving mean or their moving 90th percentile, of ``WINDOW`` rows.
+    """
 
     name: str
     column: str
     steps: tuple[int, ...]
     values: tuple[float, ...]
+    kind: Literal["value", "mean", "p90"] = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +112,11 @@ def _of(run: Run, quantity: str, smooth: bool) -> Iterator[Panel]:
             lines.append(Line(words, item.metric, steps, tuple(item.values)))
         if smooth and quantity == SMOOTHED:
             first = tracks[0]
-            steps = tuple(first.steps)
+            steps, own = tuple(first.steps), first.metric
             average = tuple(moving_average(first.values))
             high = tuple(moving_percentile(first.values))
-            lines.append(Line(f"moving average of {WINDOW}", first.metric, steps, average))
-            lines.append(Line(f"90th percentile of {WINDOW}", first.metric, steps, high))
+            lines.append(Line(f"moving average of {WINDOW}", own, steps, average, "mean"))
+            lines.append(Line(f"90th percentile of {WINDOW}", own, steps, high, "p90"))
         keys = (place.key for item in tracks for place in item.column.sources if place.key)
         yield Panel(
             quantity,
@@ -194,11 +199,10 @@ def thinned(line: Line, most: int) -> Line:
         if part:
             places |= {low + part.index(min(part)), low + part.index(max(part))}
     kept = sorted(places)
-    return Line(
-        line.name,
-        line.column,
-        tuple(line.steps[place] for place in kept),
-        tuple(line.values[place] for place in kept),
+    return replace(
+        line,
+        steps=tuple(line.steps[place] for place in kept),
+        values=tuple(line.values[place] for place in kept),
     )
 
 
@@ -211,12 +215,39 @@ def bounds(steps: Sequence[int], first: int, last: int, count: int) -> list[int]
     return [bisect_left(steps, first - -place * span // count) for place in range(count + 1)]
 
 
-def columns(
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is marked on a run's step axis, by logged step.
+
+    saved: step and name of each checkpoint of the policy. back: those of the one to go back to,
+    None where no plan is needed. The logged step of a checkpoint is its own and ``log_offset``.
+    """
+
+    onset: Onset | None
+    saved: tuple[tuple[int, str], ...]
+    back: tuple[int, str] | None
+
+
+def marks(diagnosis: Diagnosis) -> Marks:
+    """Return what every drawing and every export marks."""
+    offset, plan = diagnosis.run.log_offset, diagnosis.rollback
+    saved = tuple((item.step + offset, item.name) for item in diagnosis.run.policies)
+    goal = plan.checkpoint if plan.needed else None
+    return Marks(diagnosis.onset, saved, (goal.step + offset, goal.name) if goal else None)
+
+
+def interval(onset: Onset) -> str:
+    """Return "50 (49-51)": where it began, and the interval that this lies in."""
+    low, high = onset.low, onset.high
+    return f"{onset.step} ({low}-{high})" if low < high else str(onset.step)
+
+
+def cells(
     line: Line, first: int, last: int, count: int, *, peaks: bool
 ) -> tuple[float | None, ...]:
-    """Return a line as ``count`` columns over the steps ``first`` to ``last``.
+    """Return a line as ``count`` cells over the steps ``first`` to ``last``.
 
-    A column is the highest value logged in it, or the mean without ``peaks``; where none was, the
+    A cell is the highest value logged in it, or the mean without ``peaks``; where none was, the
     last value before it, unless the next row is more than ``USUAL_GAPS`` away: then None.
     """
     steps, values = line.steps, line.values

@@ -9,33 +9,48 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from io import BytesIO
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import orjson
 import polars as pl
 
-from rlhfdoctor.curves import Panel, panels
+from rlhfdoctor.curves import WINDOW, Line, Panel, marks, panels
 from rlhfdoctor.model import Diagnosis, Run
 from rlhfdoctor.vocabulary import metric_of
 
 PREFIX = "rlhf_"
 """Of every family of metrics."""
 
-DERIVED = {"moving average": "ma10", "90th percentile": "p90"}
-"""Families of what ``curves`` derives, behind the column, by how its lines are called."""
+ENDINGS = {"value": "", "mean": f"_ma{WINDOW}", "p90": "_p90"}
+"""What stands behind the family of a column, by the kind of the line."""
 
 COLUMNS = "rlhfdoctor.columns"
-"""Key of a Parquet file's metadata under which stands, as JSON, what each column is."""
+"""Key of a Parquet file's metadata under which stands, as JSON, what each run's columns are."""
 
 FORMULA = "=+-@\t\r"
 """Characters with which a spreadsheet begins a formula."""
 
 SCHEMA_VERSION = 39
 """Of Grafana's classic dashboards (Grafana 11 and later import it)."""
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Return what each run of an export is called: its name; where several have it, its path.
+
+    A number follows where that tells no more. Lone surrogates, which no format holds, are escaped.
+    """
+    counts = Counter(run.name for run in runs)
+    found: list[str] = []
+    for run in runs:
+        own = _storable(run.name if counts[run.name] == 1 else run.path)
+        numbered = (f"{own} ({number})" for number in range(2, len(runs) + 2))
+        found.append(next(name for name in (own, *numbered) if name not in found))
+    return found
 
 
 class Clock(NamedTuple):
@@ -54,7 +69,10 @@ class Clock(NamedTuple):
 
 
 def clock(run: Run) -> Clock:
-    """Return the trainer's clock if it covers every step and only goes forward, else the steps."""
+    """Return the trainer's clock if it covers every step and only goes forward, else the steps.
+
+    Seconds are told to the millisecond, as Prometheus keeps them.
+    """
     steps = run.metrics["step"].to_list()
     told = (
         run.observations.filter(pl.col("wall_time").is_finite())
@@ -62,7 +80,7 @@ def clock(run: Run) -> Clock:
         .agg(pl.col("wall_time").max())
         .collect()
     )
-    times = dict(told.iter_rows())
+    times = {step: round(time, 3) for step, time in told.iter_rows()}
     ordered = [times.get(step, math.nan) for step in steps]
     forward = all(one < other for one, other in pairwise(ordered))
     if ordered and forward and ordered[0] >= 0 and ordered[-1] < 2**40:
@@ -76,14 +94,18 @@ def clock(run: Run) -> Clock:
 def table(runs: Sequence[Run]) -> pl.DataFrame:
     """Return one row a run and step: columns under their canonical names, null where not logged."""
     frames = [
-        run.metrics.select(pl.lit(run.name).alias("run"), pl.all().exclude("run")) for run in runs
+        run.metrics.select(pl.lit(name).alias("run"), pl.all().exclude("run"))
+        for name, run in zip(run_names(runs), runs, strict=True)
     ]
     return pl.concat(frames, how="diagonal_relaxed")
 
 
 def record(runs: Sequence[Run]) -> pl.LazyFrame:
     """Return everything that was logged as it was logged: one row a run, step, key and file."""
-    frames = [run.observations.with_columns(pl.lit(run.name).alias("run")) for run in runs]
+    frames = [
+        run.observations.with_columns(pl.lit(name).alias("run"))
+        for name, run in zip(run_names(runs), runs, strict=True)
+    ]
     return pl.concat(frames, how="diagonal_relaxed").select("run", pl.all().exclude("run"))
 
 
@@ -93,17 +115,17 @@ def tables(runs: Sequence[Run], form: Literal["csv", "parquet"], *, long: bool) 
     if form == "csv":
         return harmless(frame).collect().write_csv()
     buffer = BytesIO()
-    frame.collect().write_parquet(buffer, metadata=columns(runs))
+    frame.collect().write_parquet(buffer, metadata=column_metadata(runs))
     return buffer.getvalue()
 
 
-def columns(runs: Sequence[Run]) -> dict[str, str]:
-    """Return the metadata of a Parquet file: unit, estimator and meaning of each column."""
-    found: dict[str, Any] = {}
-    for run in runs:
+def column_metadata(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the metadata of a Parquet file: unit, estimator and meaning of each run's columns."""
+    found: dict[str, dict[str, Any]] = {}
+    for own, run in zip(run_names(runs), runs, strict=True):
         for name, column in run.columns.items():
             metric = metric_of(name)
-            found[name] = {
+            found.setdefault(own, {})[name] = {
                 "unit": column.unit,
                 "estimator": column.estimator,
                 "derived": column.derived,
@@ -125,7 +147,11 @@ def harmless(frame: pl.LazyFrame) -> pl.LazyFrame:
         pl.when(text.str.contains(start)).then(pl.concat_str(pl.lit("'"), text)).otherwise(text)
         for text in texts
     ]
-    named = {name: f"'{name}" for name in schema.names() if re.match(start, name)}
+    named: dict[str, str] = {}
+    for name in filter(re.compile(start).match, schema.names()):
+        named[name] = f"'{name}"
+        while named[name] in schema:
+            named[name] = f"'{named[name]}"
     return frame.with_columns(
         one.alias(text.meta.output_name()) for one, text in zip(quoted, texts, strict=True)
     ).rename(named)
@@ -151,9 +177,10 @@ def openmetrics(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
     ``rlhf_onset``, ``rlhf_rollback``, ``rlhf_checkpoint``.
     """
     families: dict[str, list[tuple[Series, Clock]]] = {}
-    for diagnosis in diagnoses:
+    names = run_names([item.run for item in diagnoses])
+    for own, diagnosis in zip(names, diagnoses, strict=True):
         time = clock(diagnosis.run)
-        for series in _series(diagnosis, time):
+        for series in _series(diagnosis, own, time):
             families.setdefault(series.family, []).append((series, time))
     for name, found in sorted(families.items()):
         yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(found[0][0].help)}\n"
@@ -165,68 +192,77 @@ def openmetrics(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
     yield "# EOF\n"
 
 
-def _series(diagnosis: Diagnosis, time: Clock) -> Iterator[Series]:
-    """Yield all that is told of a run."""
+def _series(diagnosis: Diagnosis, name: str, time: Clock) -> Iterator[Series]:
+    """Yield all that is told of a run under this name; no two have the same family and labels."""
     run = diagnosis.run
     how = "" if time.logged else "; the log has no clock: second n is step n"
-    own = {"run": run.name, "framework": run.framework, "algorithm": run.algorithm}
-    for name, column in run.columns.items():
-        if name not in run.metrics.columns:
+    own = {"run": name, "framework": run.framework, "algorithm": run.algorithm}
+    for key, column in run.columns.items():
+        if key not in run.metrics.columns:
             continue
-        family, labels = named(name)
-        metric = metric_of(name)
+        family, labels = named(key)
+        metric = metric_of(key)
         unit = ", ".join(part for part in (column.unit, column.estimator) if part)
         told = f"{metric.meaning if metric else column.metric} ({unit}){how}"
-        rows = run.metrics.select("step", name).drop_nulls()
+        rows = run.metrics.select("step", key).drop_nulls()
         yield Series(family, told, _labels({**own, **labels}), rows.iter_rows())
     for panel in panels(run):
         for line in panel.lines:
-            ending = _derived(line.name)
-            if ending:
+            if line.kind != "value":
                 family, labels = named(line.column)
                 told = f"{line.name} logged rows of {family} ({panel.unit}){how}"
                 pairs = zip(line.steps, line.values, strict=True)
-                yield Series(f"{family}_{ending}", told, _labels({**own, **labels}), pairs)
+                ending = ENDINGS[line.kind]
+                yield Series(f"{family}{ending}", told, _labels({**own, **labels}), pairs)
     if run.last_step is None:
         return
     steps = [(step, float(step)) for step in run.metrics["step"]]
     yield Series(f"{PREFIX}step", f"logged step{how}", _labels(own), steps)
     verdict = _labels({**own, "verdict": diagnosis.verdict})
     yield Series(f"{PREFIX}verdict", "what was concluded", verdict, [(run.last_step, 1.0)])
-    if diagnosis.onset:
-        began = diagnosis.onset.step
+    marked = marks(diagnosis)
+    if marked.onset:
+        began = marked.onset.step
         yield Series(f"{PREFIX}onset", "where it began", _labels(own), [(began, float(began))])
-    back = diagnosis.rollback.checkpoint if diagnosis.rollback.needed else None
     for family, told, saved in (
-        ("checkpoint", "a saved policy", run.policies),
-        ("rollback", "where to go back to", (back,) if back else ()),
+        ("checkpoint", "logged step of a saved policy", marked.saved),
+        ("rollback", "logged step of where to go back to", (marked.back,) if marked.back else ()),
     ):
-        for item in saved:
-            labels_of_it = _labels({**own, "checkpoint": item.name})
-            place = [(item.step, float(item.step))]
-            yield Series(f"{PREFIX}{family}", told, labels_of_it, place)
+        places: dict[str, dict[float, int]] = {}
+        for step, checkpoint in sorted(saved):
+            labels_of_it = _labels({**own, "checkpoint": checkpoint})
+            places.setdefault(labels_of_it, {}).setdefault(time.at(step), step)
+        for labels_of_it, found in places.items():
+            dated = [(step, float(step)) for step in found.values()]
+            yield Series(f"{PREFIX}{family}", told, labels_of_it, dated)
 
 
 def named(column: str) -> tuple[str, dict[str, str]]:
-    """Return the family of a column and the labels that tell it from others of that family."""
+    """Return the family of a column and the labels that tell it from every other column.
+
+    A label has the whole name where family, split and part do not spell it.
+    """
     base, _, part = column.removeprefix("eval_").partition("[")
-    labels = {"split": "eval" if column.startswith("eval_") else "train"}
+    split, start = ("eval", "eval_") if column.startswith("eval_") else ("train", "")
+    labels = {"split": split}
     if part:
         labels["part"] = part.removesuffix("]")
-    return PREFIX + re.sub(r"[^a-zA-Z0-9_]", "_", base), labels
-
-
-def _derived(line: str) -> str | None:
-    return next((end for start, end in DERIVED.items() if line.startswith(start)), None)
+    family = re.sub(r"[^a-zA-Z0-9_]", "_", base)
+    if column != start + family + (f"[{labels['part']}]" if part else ""):
+        labels["column"] = column
+    return PREFIX + family, labels
 
 
 def _labels(labels: Mapping[str, str]) -> str:
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
 
 
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _escaped(text: str) -> str:
-    told = text.encode("utf-8", "backslashreplace").decode()
-    return told.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return _storable(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 def _number(value: float) -> str:
@@ -244,15 +280,16 @@ WIDTH, HEIGHT = 12, 8
 def dashboard(diagnoses: Sequence[Diagnosis]) -> str:
     """Return a dashboard for what ``openmetrics`` writes: a panel for each quantity and unit.
 
-    Bands are drawn only where the unit is known, from the limits by which the runs were judged.
+    It has every line that one of the runs has. Bands are drawn only where the unit is known, from
+    the limits by which the runs were judged, and only where these are the same.
     """
     ids = hashlib.sha256("|".join(item.run.path for item in diagnoses).encode()).hexdigest()
-    drawn: dict[tuple[str, str, str | None], tuple[Panel, Diagnosis]] = {}
+    drawn: dict[tuple[str, str, str | None], list[tuple[Panel, Diagnosis]]] = {}
     for diagnosis in diagnoses:
         for panel in panels(diagnosis.run):
             key = (panel.quantity, panel.unit, panel.estimator)
             if not panel.placeholder:
-                drawn.setdefault(key, (panel, diagnosis))
+                drawn.setdefault(key, []).append((panel, diagnosis))
     times = [clock(item.run) for item in diagnoses]
     ends = [time for one in times for time in one.times.values()]
     document = {
@@ -287,10 +324,7 @@ def dashboard(diagnoses: Sequence[Diagnosis]) -> str:
         "templating": {"list": [_runs_variable()]},
         "annotations": {"list": [_annotation(*item) for item in ANNOTATIONS]},
         "links": [],
-        "panels": [
-            _panel(place, panel, diagnosis)
-            for place, (panel, diagnosis) in enumerate(drawn.values())
-        ],
+        "panels": [_panel(place, found) for place, found in enumerate(drawn.values())],
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
@@ -335,17 +369,21 @@ def _runs_variable() -> dict[str, Any]:
     }
 
 
-def _panel(place: int, panel: Panel, diagnosis: Diagnosis) -> dict[str, Any]:
+def _panel(place: int, found: Sequence[tuple[Panel, Diagnosis]]) -> dict[str, Any]:
+    panel, _ = found[0]
+    lines: dict[tuple[str, str], Line] = {}
+    for line in (line for one, _ in found for line in one.lines):
+        lines.setdefault((line.column, line.kind), line)
     targets = [
         {
             "refId": f"L{index}",
             "datasource": SOURCE,
-            "expr": _query(line.column, _derived(line.name)),
+            "expr": _query(line),
             "legendFormat": f"{{{{run}}}} {line.name}",
         }
-        for index, line in enumerate(panel.lines)
+        for index, line in enumerate(lines.values())
     ]
-    steps, told = bands(panel, diagnosis)
+    steps, told = bands(found)
     unit = f"{panel.unit}, {panel.estimator}" if panel.estimator else panel.unit
     return {
         "id": place + 1,
@@ -379,32 +417,42 @@ def _panel(place: int, panel: Panel, diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _query(column: str, ending: str | None) -> str:
-    family, labels = named(column)
+def _query(line: Line) -> str:
+    family, labels = named(line.column)
     given = ", ".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    name = f"{family}_{ending}" if ending else family
-    return f'{name}{{run=~"$run", {given}}}'
+    return f'{family}{ENDINGS[line.kind]}{{run=~"$run", {given}}}'
 
 
-def bands(panel: Panel, diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], str]:
-    """Return the thresholds of a panel and what they are; none where the unit is not known."""
-    limits = diagnosis.limits
-    steps: list[tuple[float | None, str]] = [(None, "transparent")]
-    told = ""
+def bands(found: Sequence[tuple[Panel, Diagnosis]]) -> tuple[list[dict[str, Any]], str]:
+    """Return the thresholds of a panel of these runs, lowest first, and what they are.
+
+    None where the unit is not known, or where two runs were judged by different limits.
+    """
+    (first, told), *others = (_bands(panel, diagnosis) for panel, diagnosis in found)
+    if any(other != (first, told) for other in others):
+        first, told = {}, "the runs were judged by different limits: no band"
+    steps = [(None, "transparent"), *sorted(first.items())]
+    return [{"value": value, "color": colour} for value, colour in steps], told
+
+
+def _bands(panel: Panel, diagnosis: Diagnosis) -> tuple[dict[float, str], str]:
+    """Return the colour from each threshold of one run on, and in words what they are."""
+
+    def limit(code: str, name: str) -> float:
+        return cast("float", diagnosis.limits[code][name])
+
     columns = {line.column for line in panel.lines}
     if columns == {"kl_ref_response"}:
-        low, high = limits["KL001"]["low"], limits["KL001"]["high"]
-        ceiling = limits["KL002"]["ceiling"]
-        steps += [(float(f"{low}"), "green"), (float(f"{high}"), "transparent")]
-        steps += [(float(f"{ceiling}"), "red")] if ceiling > high else []  # type: ignore[operator]
+        low, high = limit("KL001", "low"), limit("KL001", "high")
+        ceiling = limit("KL002", "ceiling")
+        band = {low: "green", high: "transparent"} if low < high else {}
+        below = {value: colour for value, colour in band.items() if value < ceiling}
         told = f"band {low}-{high} (KL001, information), alarm from {ceiling} (KL002)"
-    elif columns == {"kl_ref_token"}:
-        ceiling = limits["KL003"]["ceiling"]
-        steps.append((float(f"{ceiling}"), "red"))
-        told = f"alarm from {ceiling} (KL003)"
-    elif panel.unit == "unknown":
-        told = "nobody said the unit: no band"
-    return [{"value": value, "color": colour} for value, colour in steps], told
+        return {**below, ceiling: "red"}, told
+    if columns == {"kl_ref_token"}:
+        ceiling = limit("KL003", "ceiling")
+        return {ceiling: "red"}, f"alarm from {ceiling} (KL003)"
+    return {}, "nobody said the unit: no band" if panel.unit == "unknown" else ""
 
 
 def _clocks(times: Iterable[Clock]) -> str:

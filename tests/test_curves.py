@@ -1,6 +1,8 @@
 import math
+import re
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -14,7 +16,9 @@ from rlhfdoctor.curves import (
     WINDOW,
     Line,
     bounds,
-    columns,
+    cells,
+    interval,
+    marks,
     mean,
     moving_average,
     moving_percentile,
@@ -22,6 +26,13 @@ from rlhfdoctor.curves import (
     smoothed,
     thinned,
 )
+from rlhfdoctor.doctor import diagnose
+from rlhfdoctor.export import openmetrics
+from rlhfdoctor.model import Checkpoint, Onset
+from rlhfdoctor.reports import Page
+from rlhfdoctor.reports._curves import curve_lines
+from rlhfdoctor.reports._svg import PIXELS
+from rlhfdoctor.reports.html import html
 from rlhfdoctor.vocabulary import METRICS
 from tests.builders import run_of
 
@@ -157,20 +168,20 @@ def test_each_step_lies_in_the_stretch_that_its_share_of_the_way_says(
         pytest.param(line_of([1e308, 1e308]), 1, False, (1e308,), id="a mean of the largest"),
     ],
 )
-def test_a_column_tells_the_rows_logged_in_it(
+def test_a_cell_tells_the_rows_logged_in_it(
     line: Line, count: int, peaks: bool, expected: tuple[float | None, ...]
 ) -> None:
-    assert columns(line, line.steps[0], line.steps[-1], count, peaks=peaks) == expected
+    assert cells(line, line.steps[0], line.steps[-1], count, peaks=peaks) == expected
 
 
-def test_before_and_after_its_rows_a_line_has_no_columns() -> None:
-    assert columns(line_of([1.0], [2]), 1, 4, 4, peaks=True) == (None, 1.0, None, None)
+def test_before_and_after_its_rows_a_line_has_no_cells() -> None:
+    assert cells(line_of([1.0], [2]), 1, 4, 4, peaks=True) == (None, 1.0, None, None)
 
 
 @given(ROWS, st.integers(1, 30))
-def test_the_columns_reach_every_peak(rows: list[tuple[int, float]], count: int) -> None:
+def test_the_cells_reach_every_peak(rows: list[tuple[int, float]], count: int) -> None:
     steps, values = zip(*rows, strict=True)
-    found = columns(line_of(values, steps), steps[0], steps[-1], count, peaks=True)
+    found = cells(line_of(values, steps), steps[0], steps[-1], count, peaks=True)
     assert len(found) == count
     assert max(value for value in found if value is not None) == max(values)
 
@@ -251,3 +262,66 @@ def test_values_that_are_not_finite_are_left_out() -> None:
 def test_every_column_that_is_drawn_is_one_of_the_vocabulary() -> None:
     names = {name.removeprefix("eval_") for found in QUANTITIES.values() for name in found}
     assert names <= set(METRICS)
+
+
+def test_a_line_tells_what_it_is_by_its_kind() -> None:
+    (panel,) = panels(run_of(kl_ref_token=[0.0, 0.5, 1.0]))
+    assert [line.kind for line in panel.lines] == ["value", "mean", "p90"]
+    assert [thinned(line, 2).kind for line in panel.lines] == ["value", "mean", "p90"]
+
+
+@pytest.mark.parametrize(
+    ("onset", "told"),
+    [
+        pytest.param(Onset(50, 49, 51), "50 (49-51)", id="with the interval that it lies in"),
+        pytest.param(Onset(50, 50, 50), "50", id="where there is one"),
+    ],
+)
+def test_an_onset_is_told(onset: Onset, told: str) -> None:
+    assert interval(onset) == told
+
+
+SAVED = [
+    Checkpoint(10, "a", "checkpoint-10"),
+    Checkpoint(20, "b", "final", role="final"),
+    Checkpoint(30, "c", "best", role="best"),
+    Checkpoint(5, "d", "value_model", role="value"),
+]
+
+
+def test_checkpoints_stand_at_the_same_logged_steps_wherever_they_are_marked() -> None:
+    found = diagnose(
+        run_of(kl_ref_token=[float(step) for step in range(41)], checkpoints=SAVED, log_offset=1)
+    )
+    plan = replace(found.rollback, checkpoint=SAVED[0], needed=True)
+    found = replace(found, rollback=plan, onset=Onset(25, 24, 25))
+    marked = marks(found)
+    assert marked.saved == ((11, "checkpoint-10"), (21, "final"), (31, "best"))
+    assert (marked.back, marked.onset) == ((11, "checkpoint-10"), Onset(25, 24, 25))
+
+    told = [text.plain for _, text in curve_lines(found, 14 + 41)]
+    axis = next(line for line in told if "\u2514" in line).partition("\u2514")[2]
+    assert {place + 1: mark for place, mark in enumerate(axis) if mark in "oR"} == {
+        **{11: "R", 21: "o", 31: "o"}
+    }
+
+    page = html.render([found], Page(0))
+    (ticks, *_) = re.findall(r'class="saved" d="([^"]*)"', page)
+    drawn = [int(x) for x in re.findall(r"M(\d+) ", ticks)]
+    assert drawn == [round(PIXELS * (step - 1) / 40) for step, _ in marked.saved]
+    assert '<line class="back" x1="25.00%"' in page
+
+    samples = re.findall(
+        r'rlhf_(checkpoint|rollback){.*checkpoint="(.*)"} (\S+) (\S+)',
+        "".join(openmetrics([found])),
+    )
+    assert samples == [
+        *(("checkpoint", name, f"{step}.0", f"{step}.000") for step, name in marked.saved),
+        ("rollback", "checkpoint-10", "11.0", "11.000"),
+    ]
+
+
+def test_a_plan_that_is_not_needed_leads_nowhere_back() -> None:
+    found = diagnose(run_of(kl_ref_token=[0.1] * 40, checkpoints=SAVED))
+    plan = replace(found.rollback, checkpoint=SAVED[0], needed=False)
+    assert marks(replace(found, rollback=plan)).back is None

@@ -18,10 +18,21 @@ from jsonschema import Draft202012Validator
 from polars.testing import assert_frame_equal
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from rlhfdoctor.curves import panels
+from rlhfdoctor.curves import WINDOW, panels
 from rlhfdoctor.doctor import diagnose
-from rlhfdoctor.export import bands, clock, columns, dashboard, harmless, openmetrics, record, table
-from rlhfdoctor.model import Run
+from rlhfdoctor.export import (
+    bands,
+    clock,
+    column_metadata,
+    dashboard,
+    harmless,
+    named,
+    openmetrics,
+    record,
+    run_names,
+    table,
+)
+from rlhfdoctor.model import Checkpoint, Diagnosis, Run
 from rlhfdoctor.runs import read_runs
 from tests.builders import FIXTURES, RUNS, run_of
 from tests.test_cli import assert_error_lines, cli
@@ -77,6 +88,7 @@ def families(parts: Iterable[str]) -> dict[str, list[tuple[dict[str, str], float
         pytest.param((10.0, math.nan, 12.0, 20.0), False, id="one with a NaN"),
         pytest.param((-5.0, 1.0, 2.0, 3.0), False, id="one before 1970"),
         pytest.param((1.0, 2.0, 3.0, 1e300), False, id="one beyond all time"),
+        pytest.param((1.0, 1.0001, 2.0, 3.0), False, id="one finer than Prometheus keeps"),
         pytest.param((None, None, None, None), False, id="none"),
     ],
 )
@@ -150,6 +162,66 @@ def test_several_runs_share_a_family() -> None:
     assert [labels["run"] for labels, _, _ in found["rlhf_step"]] == ["run"] * 4 + ["two"] * 4
 
 
+@pytest.mark.parametrize(
+    ("places", "names"),
+    [
+        pytest.param([("a", "x"), ("b", "y")], ["a", "b"], id="names that differ"),
+        pytest.param([("a", "x"), ("a", "y"), ("b", "z")], ["x", "y", "b"], id="their paths"),
+        pytest.param([("a", "x")] * 3, ["x", "x (2)", "x (3)"], id="one run three times"),
+        pytest.param([("a", "b"), ("a", "c"), ("b", "z")], ["b", "c", "b (2)"], id="a path's name"),
+        pytest.param([("\ud800", "x"), ("\\ud800", "y")], ["\\ud800", "\\ud800 (2)"], id="escapes"),
+    ],
+)
+def test_no_two_runs_of_an_export_are_called_the_same(
+    places: list[tuple[str, str]], names: list[str]
+) -> None:
+    runs = [replace(small(), name=name, path=path) for name, path in places]
+    assert run_names(runs) == names
+    assert table(runs)["run"].unique(maintain_order=True).to_list() == names
+    assert record(runs).collect()["run"].unique(maintain_order=True).to_list() == names
+    unlike(openmetrics([diagnose(run) for run in runs]))
+
+
+COLUMN = st.text("ae_.-1[]", min_size=1, max_size=8).map("{}".format)
+
+
+@given(
+    st.lists(st.sampled_from(["", "eval_"]).flatmap(lambda s: COLUMN.map(s.__add__)), unique=True)
+)
+def test_no_two_columns_are_one_series(columns: list[str]) -> None:
+    found = [(family, *sorted(labels.items())) for family, labels in map(named, columns)]
+    assert len(set(found)) == len(found)
+
+
+def test_the_usual_columns_need_no_label_of_their_own() -> None:
+    assert named("eval_reward_component[format]") == (
+        "rlhf_reward_component",
+        {"split": "eval", "part": "format"},
+    )
+
+
+def test_columns_and_checkpoints_that_would_be_one_series_are_told_apart() -> None:
+    clash: dict[str, Any] = {"reward_raw_mean[a]": [1.0, 2.0], "reward_raw_mean[a": [3.0, 4.0]}
+    saved = [
+        Checkpoint(step, path, "checkpoint-1", complete=True)
+        for step, path in ((1, "a"), (1, "b"), (2, "c"), (10, "d"), (20, "e"))
+    ]
+    found = diagnose(run_of(checkpoints=saved, **clash))
+    unlike(openmetrics([found]))
+    times = clocked(10.0, 11.0, 12.0, 20.0)
+    unlike(openmetrics([diagnose(replace(times, checkpoints=tuple(saved)))]))
+
+
+def unlike(parts: Iterable[str]) -> None:
+    """Require of OpenMetrics that no two samples have the same series and time."""
+    found = [
+        (line.rpartition("}")[0], line.rsplit(" ", 1)[1])
+        for line in "".join(parts).splitlines()
+        if not line.startswith("#")
+    ]
+    assert len(set(found)) == len(found)
+
+
 def test_a_run_without_a_log_is_nothing_but_an_end() -> None:
     assert families(openmetrics([diagnose(run_of())])) == {}
 
@@ -201,8 +273,72 @@ def test_bands_are_those_of_the_unit(column: str, values: list[float | None]) ->
     logged: dict[str, Any] = {column: [0.1, 0.2, 0.3]}
     run = run_of(units=units, **logged)
     (panel,) = panels(run)
-    steps, _ = bands(panel, diagnose(run))
+    steps, _ = bands([(panel, diagnose(run))])
     assert [step["value"] for step in steps] == values
+
+
+def limited(column: str, **limits: float) -> Diagnosis:
+    """Diagnose a run of one column, with limits of KL rules set: ``KL002_ceiling``."""
+    logged: dict[str, Any] = {column: [0.1, 0.2, 0.3]}
+    given: dict[str, dict[str, float]] = {}
+    for name, value in limits.items():
+        code, _, limit = name.partition("_")
+        given.setdefault(code, {})[limit] = value
+    found = diagnose(run_of(**logged))
+    own = {code: {**values, **given.get(code, {})} for code, values in found.limits.items()}
+    return replace(found, limits=own)
+
+
+def banded(*diagnoses: Diagnosis) -> tuple[list[tuple[float | None, str]], str]:
+    steps, told = bands([(panels(item.run)[0], item) for item in diagnoses])
+    return [(step["value"], step["color"]) for step in steps], told
+
+
+CLEAR = (None, "transparent")
+
+
+@pytest.mark.parametrize(
+    ("limits", "thresholds"),
+    [
+        pytest.param({}, [(0.5, "green"), (3.0, "transparent"), (5.0, "red")], id="the rules' own"),
+        pytest.param(
+            {"KL002_ceiling": 2.0}, [(0.5, "green"), (2.0, "red")], id="alarm in the band"
+        ),
+        pytest.param({"KL002_ceiling": 3.0}, [(0.5, "green"), (3.0, "red")], id="at its end"),
+        pytest.param({"KL002_ceiling": 0.1}, [(0.1, "red")], id="an alarm below the band"),
+        pytest.param({"KL001_low": 4.0}, [(5.0, "red")], id="a band without inside"),
+    ],
+)
+def test_an_alarm_that_is_told_is_drawn_above_all_below_it(
+    limits: dict[str, float], thresholds: list[tuple[float, str]]
+) -> None:
+    found = limited("kl_ref_response", **limits)
+    drawn, told = banded(found)
+    assert drawn == [CLEAR, *thresholds]
+    assert f"alarm from {found.limits['KL002']['ceiling']} (KL002)" in told
+
+
+@pytest.mark.parametrize("column", ["kl_ref_response", "kl_ref_token"])
+def test_bands_of_several_runs_are_drawn_where_they_agree(column: str) -> None:
+    one = limited(column)
+    other = limited(column, KL002_ceiling=7.0, KL003_ceiling=7.0)
+    assert banded(one, one) == banded(one)
+    for pair in ((one, other), (other, one)):
+        assert banded(*pair) == ([CLEAR], "the runs were judged by different limits: no band")
+
+
+def test_a_panel_of_several_runs_has_the_lines_of_all() -> None:
+    runs = [run_of(reward_raw_mean=[1.0]), run_of(reward_shaped_mean=[0.5])]
+    (panel,) = json.loads(dashboard([diagnose(run) for run in runs]))["panels"]
+    found = [target["expr"].partition("{")[0] for target in panel["targets"]]
+    assert found == ["rlhf_reward_raw_mean", "rlhf_reward_shaped_mean"]
+
+
+def test_the_moving_lines_are_called_by_their_window() -> None:
+    found = families(openmetrics([diagnose(small())]))
+    assert {name for name in found if name.startswith("rlhf_kl")} == {
+        *("rlhf_kl_ref_token", f"rlhf_kl_ref_token_ma{WINDOW}", "rlhf_kl_ref_token_p90")
+    }
 
 
 def test_the_dashboard_spans_the_run() -> None:
@@ -229,7 +365,7 @@ def test_parquet_is_read_back_equal(tmp_path: Path, capsys: pytest.CaptureFixtur
         frame = expected(read_runs(FIXTURES / "grpo_late")).lazy().collect()
         assert_frame_equal(pl.read_parquet(path), frame, categorical_as_str=True)
         told = json.loads(pl.read_parquet_metadata(path)["rlhfdoctor.columns"])
-        assert told["kl_ref_token"]["unit"] == "nats/token"
+        assert told["grpo_late"]["kl_ref_token"]["unit"] == "nats/token"
 
 
 def test_csv_is_read_back_equal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,8 +386,25 @@ def test_no_text_is_a_formula(start: str) -> None:
 
 
 def test_columns_tell_their_unit() -> None:
-    told = json.loads(columns([small()])["rlhfdoctor.columns"])
-    assert told["entropy"]["unit"] == "nats/token"
+    told = json.loads(column_metadata([small()])["rlhfdoctor.columns"])
+    assert told["run"]["entropy"]["unit"] == "nats/token"
+
+
+def test_each_run_tells_the_estimator_of_its_own_column() -> None:
+    runs = [
+        replace(run_of(kl_ref_token=[0.1], estimators={"kl_ref_token": name}), name=name)
+        for name in ("k1", "k3")
+    ]
+    told = json.loads(column_metadata(runs)["rlhfdoctor.columns"])
+    assert {name: told[name]["kl_ref_token"]["estimator"] for name in told} == {
+        "k1": "k1",
+        "k3": "k3",
+    }
+
+
+def test_a_quoted_name_takes_the_place_of_no_other() -> None:
+    frame = pl.LazyFrame({"=x": [1.0], "'=x": [2.0]})
+    assert harmless(frame).collect().rows() == [(1.0, 2.0)]
 
 
 # the command

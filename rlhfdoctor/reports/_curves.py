@@ -1,6 +1,6 @@
 """What a run's quantities did, drawn in the cells of a terminal over one axis of steps.
 
-Nothing is told by colour alone, and nothing computed: columns and moving values are those of
+Nothing is told by colour alone, and nothing computed: cells and moving values are those of
 ``rlhfdoctor.curves``.
 """
 
@@ -16,12 +16,14 @@ from rlhfdoctor.curves import (
     SPIKES,
     Line,
     Panel,
-    columns,
+    cells,
+    interval,
+    marks,
     not_finite,
     panels,
     smoothed,
 )
-from rlhfdoctor.model import Diagnosis, Onset
+from rlhfdoctor.model import Diagnosis
 from rlhfdoctor.reports._cells import padded, plot
 from rlhfdoctor.reports._lines import shown
 from rlhfdoctor.reports._words import counted, number
@@ -146,7 +148,7 @@ def _curve(title: str, panel: Panel, line: Line, rows: int, axis: _Axis) -> Iter
         constant = f"{_label(line.values[0])} in {counted(len(line.values), 'row')}"
         yield 2, Text(shown(title)).append(f", {constant}", style="dim")
         return
-    values = columns(line, axis.first, axis.last, axis.cells, peaks=panel.quantity in SPIKES)
+    values = cells(line, axis.first, axis.last, axis.cells, peaks=panel.quantity in SPIKES)
     known = [value for value in values if value is not None]
     low, high = min(known), max(known)
     if panel.quantity == SMOOTHED:
@@ -190,28 +192,26 @@ def _moving(line: Line, diagnosis: Diagnosis) -> Iterator[str]:
 
 def _under(axis: _Axis, diagnosis: Diagnosis) -> Iterator[Told]:
     """Yield the axis with its checkpoints, its steps with the onset, and what the marks mean."""
-    plan = diagnosis.rollback
-    saved = [item for item in diagnosis.run.checkpoints if item.role == "policy"]
-    marks = [RULE] * axis.cells
-    for item in saved:
-        cell = axis.cell(item.step)
-        if cell is not None:
-            marks[cell] = "o"
-    goal = axis.cell(plan.checkpoint.step) if plan.checkpoint else None
-    if goal is not None:
-        marks[goal] = "R"
+    marked = marks(diagnosis)
+    saved = [axis.cell(step) for step, _ in marked.saved]
+    goal = axis.cell(marked.back[0]) if marked.back else None
+    line = [RULE] * axis.cells
+    for mark, places in (("o", saved), ("R", [goal])):
+        for cell in places:
+            if cell is not None:
+                line[cell] = mark
     gap = " " * GUTTER
-    yield 2, Text(f"{gap}{CORNER}{''.join(marks)}", style="dim")
+    yield 2, Text(f"{gap}{CORNER}{''.join(line)}", style="dim")
     yield 2, Text(f"{gap} {_numbers(axis, diagnosis)}")
     told = []
-    if diagnosis.onset is not None:
-        where = f"onset at {diagnosis.run.step_unit} {_interval(diagnosis.onset)}"
+    if marked.onset is not None:
+        where = f"onset at {diagnosis.run.step_unit} {interval(marked.onset)}"
         told.append(f"{where}, not drawn here" if axis.onset is None else f"^ {where}")
-    outside = sum(axis.cell(item.step) is None for item in saved)
+    outside = saved.count(None)
     if outside < len(saved):
         told.append("o checkpoint")
-    if plan.checkpoint and goal is not None:
-        told.append(f"R {'go back to' if plan.needed else 'resume from'} {plan.checkpoint.name}")
+    if marked.back and goal is not None:
+        told.append(f"R go back to {marked.back[1]}")
     if outside:
         told.append(f"{counted(outside, 'checkpoint')} outside these {diagnosis.run.step_unit}s")
     if told:
@@ -239,11 +239,6 @@ def _numbers(axis: _Axis, diagnosis: Diagnosis) -> str:
     if axis.last > axis.first:
         put(last, len(line) - len(last))
     return "".join(line).rstrip()
-
-
-def _interval(onset: Onset) -> str:
-    low, high = onset.low, onset.high
-    return f"{onset.step} ({low}-{high})" if low < high else str(onset.step)
 
 
 def _label(value: float, digits: int = 3) -> str:

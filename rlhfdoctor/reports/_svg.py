@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rlhfdoctor.curves import Line, thinned
+from rlhfdoctor.curves import Line, Marks, interval, thinned
 from rlhfdoctor.reports._lines import shown
 
 PIXELS = 760
@@ -52,15 +52,12 @@ class Drawn:
 class Axis:
     """The step axis that all figures of a run share, and what is marked on it, by logged step.
 
-    low, high: its ends. onset: (step, low, high) or None. saved: the steps of checkpoints. back:
-    step and name of the one to go back to, or None. unit: what a step is called.
+    low, high: its ends. unit: what a step is called.
     """
 
     low: int
     high: int
-    onset: tuple[int, int, int] | None
-    saved: tuple[int, ...]
-    back: tuple[int, str] | None
+    marks: Marks
     unit: str = "step"
 
     def at(self, step: float) -> float:
@@ -125,12 +122,12 @@ def _elements(
         f'<title id="{name}-t">{escape(shown(title))}</title>'
         f'<desc id="{name}-d">{escape(shown(text))}</desc>'
     )
-    if axis.onset:
-        step, low, high = axis.onset
-        left, right = axis.at(low), axis.at(high)
+    onset, back = axis.marks.onset, axis.marks.back
+    if onset:
+        left, right = axis.at(onset.low), axis.at(onset.high)
         yield (
             f'<rect class="onset" x="{left:.2%}" y="0" width="{right - left:.2%}"'
-            f' height="{height}"/>' + _upright("onset", axis.at(step), 0, height)
+            f' height="{height}"/>' + _upright("onset", axis.at(onset.step), 0, height)
         )
     for value, told in _values(scale):
         y = height * (1 - scale.at(value))
@@ -143,8 +140,8 @@ def _elements(
         word = told if number else f"{escape(shown(axis.unit))} {told}"
         yield _upright("tick", x, height, height + 5)
         yield f'<text x="{x:.2%}" y="{height + 19}" text-anchor="{anchor}">{word}</text>'
-    if axis.back:
-        yield _upright("back", axis.at(axis.back[0]), 0, height)
+    if back:
+        yield _upright("back", axis.at(back[0]), 0, height)
     yield (
         f'<svg class="plot" width="100%" height="{height}" viewBox="0 0 {PIXELS} {height}"'
         ' preserveAspectRatio="none">'
@@ -153,15 +150,13 @@ def _elements(
         kind = "points" if item.points else "line"
         path = _path(item, axis, scale, height)
         yield f'<path class="{kind} c{item.colour}" d="{path}"/>'
-    yield _ticked("saved", axis, axis.saved, f"{height}v-9")
+    yield _ticked("saved", axis, [step for step, _ in axis.marks.saved], f"{height}v-9")
     yield _ticked("lost", axis, [step for item in drawn for step in item.broken], "0v8")
     yield "</svg>"
-    if labels and axis.back:
-        yield _label("back", axis.at(axis.back[0]), -22, f"go back to {axis.back[1][:LONGEST]}")
-    if labels and axis.onset:
-        step, low, high = axis.onset
-        between = "" if low == high else f" ({low}\u2013{high})"
-        yield _label("onset", axis.at(step), -7, f"onset {step}{between}")
+    if labels and back:
+        yield _label("back", axis.at(back[0]), -22, f"go back to {back[1][:LONGEST]}")
+    if labels and onset:
+        yield _label("onset", axis.at(onset.step), -7, f"onset {interval(onset)}")
     yield "</svg>"
 
 

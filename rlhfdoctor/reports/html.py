@@ -10,20 +10,39 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rlhfdoctor import __version__
-from rlhfdoctor.curves import QUANTITIES, SMOOTHED, Line, Panel, not_finite, panels
+from rlhfdoctor.curves import (
+    QUANTITIES,
+    SMOOTHED,
+    Line,
+    Panel,
+    interval,
+    marks,
+    not_finite,
+    panels,
+)
 from rlhfdoctor.excerpts import excerpts
 from rlhfdoctor.masking import masked
-from rlhfdoctor.model import Answer, Cause, Diagnosis, Evidence, Finding, RollbackPlan, Rung, Skip
+from rlhfdoctor.model import (
+    SEVERITIES,
+    Answer,
+    Cause,
+    Diagnosis,
+    Evidence,
+    Finding,
+    RollbackPlan,
+    Rung,
+    Skip,
+)
 from rlhfdoctor.reports import Page, report
 from rlhfdoctor.reports._backtest import alarm_parts
 from rlhfdoctor.reports._gate import gate_rows
-from rlhfdoctor.reports._lines import five_lines, rivals, shown, stated
+from rlhfdoctor.reports._lines import acceptance, five_lines, rivals, shown, stated
 from rlhfdoctor.reports._rollback import FLAT, destination, ladder_table, plan_lines, rung_lines
 from rlhfdoctor.reports._svg import Axis, Drawn, figure, ratio_axis
 from rlhfdoctor.reports._tables import (
@@ -68,6 +87,9 @@ MOST_TEXT, MOST_ROWS = 2000, 250
 """Characters of one text, and entries of one list, that a page shows; the JSON has all. What is
 left out is counted. [H]"""
 
+MOST_NAME = 40
+"""Characters of a run's name that stand on one line of the overview, where a page is wide. [H]"""
+
 MOST_WORD = 240
 _LONG_WORD = re.compile(f"[!-~]{{{MOST_WORD + 1},}}")
 """Characters of a word that are shown: no name or path of a sound run has more. [H]"""
@@ -78,15 +100,18 @@ def html(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     """Lay out runs as one page: an overview where there are several, then a section each."""
     words = [""] * len(diagnoses)
     if page.gate:
-        words = [row.word for row in gate_rows(diagnoses, page.gate)][: len(diagnoses)]
+        words = [row.word for row in gate_rows(diagnoses, page.gate)]
     runs = [
         _run(diagnosis, f"run-{place}", word)
-        for place, (diagnosis, word) in enumerate(zip(diagnoses, words, strict=True), start=1)
+        for place, (diagnosis, word) in enumerate(zip(diagnoses, words, strict=False), start=1)
     ]
     failed = page.gate.failed if page.gate else ()
-    told = {"runs": runs, "failed": failed, "version": __version__}
-    if page.gate:
-        told["fail_on"] = page.gate.fail_on
+    told = {
+        "runs": runs,
+        "failed": [*zip(words[len(diagnoses) :], failed, strict=True)],
+        "fails": SEVERITIES[: SEVERITIES.index(page.gate.fail_on) + 1] if page.gate else (),
+        "version": __version__,
+    }
     return _template().render(told).rstrip() + "\n"
 
 
@@ -129,19 +154,20 @@ def _beside(name: str) -> str:
 def _run(diagnosis: Diagnosis, anchor: str, word: str) -> dict[str, Any]:
     """Return what the page tells of a run, by section."""
     samples, rows = excerpts(diagnosis.run, diagnosis.onset), score_rows(diagnosis.run)
-    figures = list(_figures(diagnosis, rows, anchor))
     diagnosis = masked(diagnosis)
+    figures = list(_figures(diagnosis, rows, anchor))
     run, plan = diagnosis.run, diagnosis.rollback
     first, *lines = five_lines(diagnosis)
     return {
         "anchor": anchor,
         "name": run.name,
+        "short": len(run.name) <= MOST_NAME,
         "word": word,
         "verdict": diagnosis.verdict,
         "about": first.partition("  ")[2].partition(" . ")[2],
         "lines": [_arrows(line) for line in lines],
         "figures": figures,
-        "marks": _marks(diagnosis),
+        "marks": marks(diagnosis),
         "findings": [_finding(item) for item in diagnosis.findings],
         "walked": _walked(diagnosis.causes[:1], diagnosis.answers),
         "causes": [_cause(item) for item in diagnosis.causes],
@@ -222,7 +248,7 @@ def _figure(
         "legend": [
             {"name": item.line.name, "colour": item.colour, "points": item.points} for item in lines
         ],
-        "labelled": first and bool(axis.onset or axis.back),
+        "labelled": first and bool(axis.marks.onset or axis.marks.back),
         "svg": figure(
             lines,
             axis,
@@ -247,31 +273,22 @@ def _alternative(lines: Sequence[Drawn], axis: Axis) -> str:
             f" {steps[-1]}, lowest {number(low)} at step {steps[values.index(low)]}, highest"
             f" {number(high)} at step {steps[values.index(high)]}."
         )
-    if axis.onset:
-        step, first, last = axis.onset
-        told.append(f"Onset at step {step}, between {first} and {last}.")
-    if axis.back:
-        told.append(f"The checkpoint to go back to is {axis.back[1]}, at step {axis.back[0]}.")
+    if axis.marks.onset:
+        told.append(f"Onset at step {interval(axis.marks.onset)}.")
+    if axis.marks.back:
+        step, name = axis.marks.back
+        told.append(f"The checkpoint to go back to is {name}, at step {step}.")
     return " ".join(told)
 
 
 def _axis(diagnosis: Diagnosis, lines: Sequence[Line]) -> Axis:
-    run, plan, onset = diagnosis.run, diagnosis.rollback, diagnosis.onset
+    marked = marks(diagnosis)
     steps = [step for line in lines for step in (line.steps[0], line.steps[-1])]
     low, high = min(steps, default=0), max(steps, default=0)
     room = (high - low) * MOST_AHEAD
-    saved = [item.step + run.log_offset for item in run.policies]
-    saved = [step for step in saved if not steps or step <= high + room]
-    chosen = plan.checkpoint
-    back = (chosen.step + run.log_offset, chosen.name) if chosen and plan.needed else None
-    return Axis(
-        low,
-        max((high, *saved)),
-        (onset.step, onset.low, onset.high) if onset else None,
-        tuple(saved),
-        back,
-        run.step_unit,
-    )
+    saved = tuple(item for item in marked.saved if not steps or item[0] <= high + room)
+    high = max((high, *(step for step, _ in saved)))
+    return Axis(low, high, replace(marked, saved=saved), diagnosis.run.step_unit)
 
 
 def _points(
@@ -307,24 +324,11 @@ def _points(
         yield Drawn(line, COLOURS - 1 - place % 2, points=True)
 
 
-def _marks(diagnosis: Diagnosis) -> list[str]:
-    """Return the keys of what marks the step axis, those that are there."""
-    plan = diagnosis.rollback
-    return [
-        *(["onset"] if diagnosis.onset else []),
-        *(["back"] if plan.needed and plan.checkpoint else []),
-        *(["saved"] if diagnosis.run.policies else []),
-    ]
-
-
 # Findings and the tree
 
 
 def _finding(item: Finding) -> dict[str, Any]:
-    onset = ""
-    if item.onset:
-        step, low, high = item.onset.step, item.onset.low, item.onset.high
-        onset = f"since step {step}" + ("" if low == high else f" ({low}\u2013{high})")
+    onset = f"since step {interval(item.onset)}" if item.onset else ""
     if item.recovered_at is not None:
         onset += f"{'; ' if onset else ''}over by step {item.recovered_at}"
     told = [_evidence(evidence) for evidence in item.evidence[:MOST_EVIDENCE]]
@@ -338,7 +342,7 @@ def _finding(item: Finding) -> dict[str, Any]:
         "more": told[OPEN:],
         "left_out": len(item.evidence) - len(told),
         "advice": [line.replace("``", "") for line in item.advice],
-        "accepted": item.accepted,
+        "accepted": acceptance(item.accepted) if item.accepted else "",
     }
 
 

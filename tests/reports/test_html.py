@@ -11,12 +11,15 @@ import pytest
 
 from rlhfdoctor.cli import run_cli
 from rlhfdoctor.doctor import diagnose
-from rlhfdoctor.model import Acceptance, Checkpoint, Diagnosis, Note, Run
+from rlhfdoctor.model import Acceptance, Checkpoint, Diagnosis, Note, Run, Severity
 from rlhfdoctor.reports import Gated, Page
 from rlhfdoctor.reports.html import html
 from rlhfdoctor.runs import read_runs
 from tests import chromium
 from tests.builders import FIXTURES, RUNS, began, run_of, scored
+
+LONG = "w" * 40
+"""A run's name of a kind that is common, as long as stands on one line."""
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 LARGEST = 400_000
@@ -154,10 +157,10 @@ def test_a_page_tells_the_same_each_time() -> None:
 def test_a_collapse_shows_its_onset_its_path_its_loops_and_the_way_back() -> None:
     page = html.render([of_fixture("grpo_late")], Page(0))
     found = checked(page)
-    assert "onset 50 (49\u201351)" in found.text
+    assert "onset 50 (49-51)" in found.text
     assert "go back to checkpoint-40" in found.text
     assert "90th percentile of 10" in found.text
-    assert "Onset at step 50, between 49 and 51." in found.text
+    assert "Onset at step 50 (49-51)." in found.text
     assert "checkpoint-40, at step 41." in found.text
     assert "Does the reward rise with it?" in found.text
     assert len(re.findall(r"<mark> ?LORD", page)) == 3
@@ -237,7 +240,22 @@ def test_a_gate_tells_its_word_what_was_accepted_and_what_was_not_judged() -> No
     found = checked(html.render([sound, sick, other], page))
     for told in ("gate: PASS", "gate: FAIL", "gate: UNKNOWN", "cannot read x<y", "(look)"):
         assert told in found.text
-    assert "Accepted by an ignore: the <b>old</b> tokenizer; until 2027-01-31" in found.text
+    assert "accepted (ignore, until 2027-01-31): the <b>old</b> tokenizer" in found.text
+    assert "FAIL" not in found.text.partition("Not judged")[2].partition("x<y")[0]
+    assert "UNKNOWN x<y: cannot read x<y" in found.text
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "told"),
+    [
+        pytest.param("critical", "of severity critical fails a run.", id="nothing is graver"),
+        pytest.param("warning", "of severity critical or warning fails a run.", id="warning"),
+        pytest.param("info", "of severity critical or warning or info fails a run.", id="all"),
+    ],
+)
+def test_a_gate_says_which_severities_fail(fail_on: Severity, told: str) -> None:
+    page = Page(1, gate=Gated(fail_on, (3, 3)))
+    assert told in checked(html.render([diagnose(run_of())] * 2, page)).text
 
 
 @pytest.mark.parametrize("evil", HOSTILE)
@@ -258,6 +276,16 @@ def test_secrets_are_masked() -> None:
     page = html.render([diagnose(run)], Page(0))
     assert secret not in page
     assert page.count("[masked]") >= 3
+
+
+def test_a_secret_in_the_name_of_a_checkpoint_is_drawn_in_no_curve() -> None:
+    secret = "sk-proj-" + "Ab1" * 16
+    saved = Checkpoint(5, "a", secret, complete=True)
+    found = diagnose(run_of(kl_ref_token=[0.1] * 20, checkpoints=[saved]))
+    plan = replace(found.rollback, checkpoint=saved, needed=True)
+    page = html.render([replace(found, rollback=plan)], Page(0))
+    assert "go back to" in page
+    assert secret[:28] not in page
 
 
 def test_a_sample_keeps_its_lines_and_a_name_is_cut_where_it_would_cover_the_page() -> None:
@@ -346,6 +374,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "collapsed": [of_fixture("grpo_late")],
         "hostile": evil,
         "empty": [diagnose(run_of())],
+        "overview": [
+            of_fixture("grpo_late"),
+            replace(evil[0], run=replace(evil[0].run, name=LONG)),
+        ],
     }
     for name, diagnoses in told.items():
         (folder / f"{name}.html").write_text(html.render(diagnoses, Page(0)), encoding="utf-8")
@@ -386,3 +418,13 @@ def test_a_browser_draws_each_curve_over_the_whole_step_axis(
     )
     assert len(widths) >= 5
     assert min(widths) > 0.9
+
+
+def test_a_browser_breaks_no_name_of_the_overview(
+    tab: chromium.Tab, pages: dict[str, Path]
+) -> None:
+    tab.open(pages["overview"], 1280)
+    lines = (
+        "[...document.querySelectorAll('.runs tbody th bdi')].map(e => e.getClientRects().length)"
+    )
+    assert tab.ask(lines) == [1, 1]

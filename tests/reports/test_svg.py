@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlhfdoctor.curves import Line
+from rlhfdoctor.curves import Line, Marks
+from rlhfdoctor.model import Onset
 from rlhfdoctor.reports._svg import PIXELS, POINTS, Axis, Drawn, figure
 
 LABELS = re.compile(r'<text x="-8"[^>]*>([^<]*)<')
@@ -15,7 +16,7 @@ def line(*values: float, first: int = 1) -> Line:
 
 
 def axis(last: int, *, low: int = 1) -> Axis:
-    return Axis(low, last, None, (), None)
+    return Axis(low, last, Marks(None, (), None))
 
 
 def drawn(*values: float, broken: tuple[int, ...] = (), points: bool = False) -> str:
@@ -90,7 +91,8 @@ def test_a_curve_of_a_million_steps_has_two_points_a_pixel_and_keeps_its_peak() 
 
 
 def test_onset_checkpoints_and_the_way_back_are_marked_by_step() -> None:
-    marked = Axis(0, 100, (50, 40, 60), (20, 80), (20, "<checkpoint-20>"))
+    marks = Marks(Onset(50, 40, 60), ((20, "<checkpoint-20>"), (80, "b")), (20, "<checkpoint-20>"))
+    marked = Axis(0, 100, marks)
     picture = figure(
         [Drawn(line(1.0, 2.0), 0)], marked, name="f", title="KL", text="it rises", labels=True
     )
@@ -98,7 +100,7 @@ def test_onset_checkpoints_and_the_way_back_are_marked_by_step() -> None:
     assert '<line class="onset" x1="50.00%"' in picture
     assert '<path class="saved" d="M152 150v-9M608 150v-9"/>' in picture
     assert '<line class="back" x1="20.00%"' in picture
-    assert "onset 50 (40\u201360)" in picture
+    assert "onset 50 (40-60)" in picture
     assert "go back to &lt;checkpoint-20&gt;" in picture
 
 
