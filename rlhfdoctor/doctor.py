@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rlhfdoctor import scores, tree
 from rlhfdoctor.backtest import alarms
+from rlhfdoctor.claims import is_log
 from rlhfdoctor.cost import cost
 from rlhfdoctor.measures import batches, ladders, logged, prefers, track
 from rlhfdoctor.model import (
@@ -245,8 +246,18 @@ def _unanswered(
 
 
 def _lost(run: Run) -> list[str]:
-    """Return what of the log could not be read, where it is more than the end of a line."""
+    """Return what of the log could not be read, where it is more than the end of a line.
+
+    The copy of a log in a checkpoint that the log read goes beyond tells nothing more.
+    """
     logs = {source.file for source in run.sources if source.dialect}
+    last = run.last_step or 0
+    saved = {one.path for one in run.checkpoints if one.step is not None and one.step <= last}
+    logs |= {
+        note.where
+        for note in run.notes
+        if is_log(note.where) and os.path.dirname(note.where) not in saved
+    }
     lost = sum(
         note.left_out
         for note in run.notes

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -195,9 +196,10 @@ def _in_processes(paths: Sequence[Given], terms: Terms, jobs: int) -> Iterator[O
     from multiprocessing import get_context
 
     with ExitStack() as stack:
-        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _quiet)
+        pool = ProcessPoolExecutor(jobs, get_context("spawn"))
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        futures: list[Future[Outcome]] = [pool.submit(_of_path, given, terms) for given in paths]
+        with _deaf():
+            futures = [pool.submit(_of_path, given, terms) for given in paths]
         for given, future in zip(paths, futures, strict=True):
             yield _result(given.called, future)
 
@@ -215,6 +217,18 @@ def _result(path: Path, future: Future[Outcome]) -> Outcome:
         return Outcome(path, error=told, exit_code=2)
 
 
-def _quiet() -> None:
-    """Leave interrupts to the process that started this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ignore interrupts, which processes that are started meanwhile go on to do.
+
+    They are for the process that started them: it ends the others. Elsewhere than in the main
+    thread nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -308,7 +308,7 @@ def configuration(folder: Path, runs: Sequence[Path] = ()) -> tuple[Path | None,
 def _speaks(path: Path) -> bool:
     """Say whether a pyproject.toml speaks of this tool; one that does not may be broken."""
     try:
-        spoken = b"[tool.rlhfdoctor" in path.read_bytes()
+        spoken = b"rlhfdoctor" in path.read_bytes()
     except OSError:
         return False
     with _naming(path):
@@ -353,10 +353,10 @@ def _read(named: Path | str, *, chosen: bool = True, base: str | None = None) ->
         )
     table = _toml(path)
     with _naming(path):
-        return _understood(table, path, chosen=chosen)
+        return _understood(table, path, chosen=chosen, base=base)
 
 
-def _understood(table: Mapping[str, Any], path: Path, *, chosen: bool) -> Profile:
+def _understood(table: Mapping[str, Any], path: Path, *, chosen: bool, base: str | None) -> Profile:
     """Return what the table of a file says, over the built-in profile that it extends."""
     if path.name == "pyproject.toml":
         table = _table(_table(table, "tool"), "rlhfdoctor")

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -8,8 +9,9 @@ from rlhfdoctor.doctor import diagnose, gather, judge, settle
 from rlhfdoctor.model import Checkpoint, Evidence, Finding, Location, Note, Onset, Severity, Source
 from rlhfdoctor.profile import Profile, choose
 from rlhfdoctor.rules import available
+from rlhfdoctor.runs import read_runs
 from rlhfdoctor.scores import SCORES
-from tests.builders import began, run_of, scanned, scored, unread
+from tests.builders import began, log_history, run_of, scanned, scored, unread, write_state
 
 CALM = [0.01 * index for index in range(1, 31)]
 LOW = Evidence("metric", "x", 1.0, Location("log.jsonl", key="x"))
@@ -282,3 +284,25 @@ def test_a_recomputation_is_there_once_it_has_rows() -> None:
     assert not available(run, "scores", 0)
     assert not available(replace(run, scores=none), "scores", 0)
     assert available(replace(run, scores=row), "scores", 0)
+
+
+@pytest.mark.parametrize(
+    ("broken", "seen"),
+    [
+        pytest.param("trainer_state.json", False, id="the log that goes furthest"),
+        pytest.param("checkpoint-30/trainer_state.json", True, id="a copy that it goes beyond"),
+    ],
+)
+@pytest.mark.parametrize("text", ["", "\0" * 5000, "garbage"], ids=["empty", "zeros", "garbage"])
+def test_a_log_that_could_not_be_read_is_not_looked_at(
+    tmp_path: Path, broken: str, seen: bool, text: str
+) -> None:
+    rows = log_history("grpo_healthy")
+    (tmp_path / "checkpoint-30").mkdir()
+    write_state(tmp_path, rows)
+    write_state(tmp_path / "checkpoint-30", rows[:30])
+    (tmp_path / broken).write_text(text, encoding="utf-8")
+    (run,) = read_runs(tmp_path)
+    found = diagnose(run)
+    assert (found.verdict == "healthy") is seen, found.headline
+    assert any(broken in one for one in found.unanswered) is not seen

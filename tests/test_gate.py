@@ -84,6 +84,8 @@ def test_a_project_file_of_others_may_be_broken(
 ) -> None:
     (project / "pyproject.toml").write_text("[tool", encoding="utf-8")
     assert cli(capsys, "gate", "runs/ppo_healthy")[0] == 0
+    (project / "pyproject.toml").write_text("[tool]\nrlhfdoctor.fail-on = 'info'\n")
+    assert cli(capsys, "gate", "runs/ppo_healthy")[0] == 1
     (project / "pyproject.toml").write_text("[tool.rlhfdoctor", encoding="utf-8")
     code, _, err = cli(capsys, "gate", "runs/ppo_healthy")
     assert code == 2
