@@ -102,9 +102,12 @@ class Axis(str, enum.Enum):
     epoch = "epoch"
 
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder or log file; - is stdin.")]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", readable=False, help="Run folder or log file; - is stdin.")
+]
 RunPaths = Annotated[
-    list[Path] | None, typer.Argument(metavar="RUN...", help="Run folders or log files.")
+    list[Path] | None,
+    typer.Argument(metavar="RUN...", readable=False, help="Run folders or log files."),
 ]
 Samples = Annotated[
     list[Path] | None,
@@ -580,7 +583,9 @@ def gate(
     paths = runs or [Path()]
     limits = _limits(profile, settings, paths, config)
     written = _targets(output, write_baseline)
-    _check_targets(written, paths)
+    named = [*(samples or ()), *(scores or ()), *([config] if config else [])]
+    _check_targets(written, [*paths, *named])
+    _check_targets(_targets(output), [baseline] if baseline else [])
     terms = replace(
         _terms(limits, fail_on, allow_inconclusive, baseline, write_baseline),
         require=codes,
@@ -661,7 +666,7 @@ def _check_targets(targets: Sequence[Path], paths: Sequence[Path]) -> None:
     for target in targets:
         _check_writable(target, ())
         if any(same(target, path) for path in paths):
-            raise DoctorError(f"{target} is to be judged", "name another file for the report")
+            raise DoctorError(f"{target} is to be read", "name another file for the report")
 
 
 def _check_unread(targets: Sequence[Path], runs: Sequence[Run], lost: Sequence[str]) -> None:
@@ -1204,6 +1209,8 @@ def run_cli(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     form = "json" if _asks_for_json(arguments) else "terminal"
     try:
+        if "" in arguments:
+            raise DoctorError("an argument is empty", "is a variable of the shell unset?")
         code = app(arguments or ["--help"], prog_name="rlhfdoctor", standalone_mode=False)
     except DoctorError as error:
         _complain(error, form, 2)

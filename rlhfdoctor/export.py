@@ -273,6 +273,9 @@ def _number(value: float) -> str:
 
 # Grafana
 
+LATEST = datetime(9999, 12, 31, tzinfo=timezone.utc).timestamp()
+"""The last moment that can be written."""
+
 WIDTH, HEIGHT = 12, 8
 """Of a panel, in units of Grafana's grid, 24 units wide."""
 
@@ -462,5 +465,5 @@ def _clocks(times: Iterable[Clock]) -> str:
 
 
 def _iso(time: float) -> str:
-    moment = datetime.fromtimestamp(time, timezone.utc)
+    moment = datetime.fromtimestamp(min(time, LATEST), timezone.utc)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

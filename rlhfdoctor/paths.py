@@ -13,4 +13,7 @@ def inside(path: Path, folder: Path) -> bool:
 
 def same(one: Path, other: Path) -> bool:
     """Say whether two paths lead to one place, whether or not something is there."""
-    return os.path.realpath(one) == os.path.realpath(other)
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return os.path.realpath(one) == os.path.realpath(other)

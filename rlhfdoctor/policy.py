@@ -140,6 +140,16 @@ class Policy:
     baseline: str = ""
     ignores: tuple[Ignore, ...] = ()
 
+    def over(self, other: Policy) -> Policy:
+        """Return this policy laid over another, which holds where this one says nothing."""
+        allowed = self.allow_inconclusive
+        return Policy(
+            self.fail_on or other.fail_on,
+            other.allow_inconclusive if allowed is None else allowed,
+            self.baseline or other.baseline,
+            (*self.ignores, *other.ignores),
+        )
+
 
 UNSTATED = Policy()
 

@@ -75,7 +75,7 @@ class Profile:
             require=other.require if self.require is None else self.require,
             origins=_laid(other.origins, self.origins),
             table=self.table or other.table,
-            policy=other.policy if self.policy == UNSTATED else self.policy,
+            policy=self.policy.over(other.policy),
         )
 
 
@@ -298,19 +298,29 @@ def configuration(folder: Path, runs: Sequence[Path] = ()) -> tuple[Path | None,
     for place in above[: root + 1]:
         for name in CONFIGURATIONS:
             path = place / name
-            if path.is_file() and (name != "pyproject.toml" or _speaks(path)):
-                if any(inside(path, run) for run in runs):
+            own = name != "pyproject.toml" and os.path.lexists(path)
+            if own or (path.is_file() and name == "pyproject.toml" and _speaks(path)):
+                if any(inside(path, folder) for run in runs for folder in _of_run(run)):
                     return None, f"{path}: it lies in the run and is not obeyed"
                 return path, ""
     return None, ""
+
+
+def _of_run(path: Path) -> Iterator[Path]:
+    """Yield a path of a run that was named, and the folder of the run that it is a part of."""
+    yield path
+    place = Path(os.path.realpath(path))
+    for part in (place, place.parent):
+        if part.name.startswith("checkpoint-") or part.name == "trainer_state.json":
+            yield part.parent
 
 
 def _speaks(path: Path) -> bool:
     """Say whether a pyproject.toml speaks of this tool; one that does not may be broken."""
     try:
         spoken = b"rlhfdoctor" in path.read_bytes()
-    except OSError:
-        return False
+    except OSError as error:
+        raise BadProfile(f"cannot read {path}: {error.strerror}", "make it readable") from error
     with _naming(path):
         return spoken and "rlhfdoctor" in _table(_toml(path), "tool")
 

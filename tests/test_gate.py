@@ -419,3 +419,74 @@ def test_secrets_do_not_leave_in_any_report(
     for form in ("junit", "sarif", "github", "slack", "html", "markdown"):
         _, out, _ = cli(capsys, "gate", f"runs/{secret}", "--format", form)
         assert secret not in out.replace("\\", ""), form
+
+
+@pytest.mark.parametrize("part", ["checkpoint-50", "checkpoint-50/trainer_state.json"])
+def test_no_part_of_a_run_brings_its_configuration_along(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    codes = failing(capsys, "runs/ppo_late")
+    monkeypatch.chdir(project / "runs/ppo_late")
+    state = next(Path().rglob("trainer_state.json")).read_bytes()
+    Path("checkpoint-50").mkdir(exist_ok=True)
+    Path("checkpoint-50/trainer_state.json").write_bytes(state)
+    Path("rlhfdoctor.toml").write_text(ignores(*codes), encoding="utf-8")
+    _, _, err = cli(capsys, "gate", part)
+    assert "lies in the run and is not obeyed" in err
+
+
+def test_a_profile_does_not_undo_the_policy_of_the_project(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "rlhfdoctor.toml").write_text('fail-on = "info"\n', encoding="utf-8")
+    (project / "mine.toml").write_text("allow-inconclusive = true\n", encoding="utf-8")
+    assert cli(capsys, "gate", "runs/ppo_healthy", "--profile", "mine.toml")[0] == 1
+
+
+def test_a_configuration_that_cannot_be_read_is_no_pass(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "rlhfdoctor.toml").mkdir()
+    assert cli(capsys, "gate", "runs/ppo_healthy")[0] == 2
+
+
+def test_an_empty_argument_is_not_the_working_directory(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(capsys, "gate", "")[0] == 2
+
+
+@pytest.mark.parametrize("option", ["--samples", "--baseline", "--config"])
+def test_what_is_read_is_not_written_over(
+    project: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    path = project / "read.jsonl"
+    path.write_text("mine", encoding="utf-8")
+    code, _, _ = cli(capsys, "gate", "runs/ppo_late", option, path, "--output", f"json={path}")
+    assert code == 2
+    assert path.read_text(encoding="utf-8") == "mine"
+
+
+def test_another_name_of_a_file_is_the_file(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = next(Path("runs/ppo_late").rglob("trainer_state.json"))
+    before = state.read_bytes()
+    os.link(state, "other.json")
+    for command in (
+        ["export", "runs/ppo_late", "--output", "other.json"],
+        ["gate", "runs/ppo_late", "--output", "json=other.json"],
+    ):
+        assert cli(capsys, *command)[0] == 2
+    assert state.read_bytes() == before
+
+
+def test_a_log_that_is_cut_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_state(tmp_path, log_history("grpo_healthy"))
+    path = tmp_path / "trainer_state.json"
+    text = path.read_text(encoding="utf-8")
+    assert cli(capsys, "gate", tmp_path)[0] == 0
+    path.write_text(text[: len(text) // 2], encoding="utf-8")
+    code, out, _ = cli(capsys, "gate", tmp_path)
+    assert code == 3
+    assert "the rest of trainer_state.json" in out

@@ -533,5 +533,6 @@ def _array(path: Path, text: bytes) -> Iterator[Block | Note]:
 def cut(name: str, error: ValueError, count: int) -> Note:
     """Return the note of a JSON file that could not be parsed to its end."""
     if count:
-        return Note(name, f"is cut or damaged; {count} records before that were read", left_out=1)
+        told = f"is cut or damaged; {count} records before that were read"
+        return Note(name, told, left_out=1, unread=True)
     return Note(name, f"no valid JSON ({error}); nothing was read", left_out=1, unread=True)

@@ -15,7 +15,6 @@ from rlhfdoctor.policy import failing
 from rlhfdoctor.reports import Gated, Page, report
 from rlhfdoctor.reports._gate import counted_words, gate_rows, gated, outward, path_of, unseen
 from rlhfdoctor.reports._lines import shown
-from rlhfdoctor.reports._words import counted
 from rlhfdoctor.reports.markdown import markdown_parts
 
 MOST = 9
@@ -60,7 +59,7 @@ def _annotations(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[Annota
         grave = failing(diagnosis, gate.fail_on)
         for place, item in enumerate(grave):
             yield (1, SEVERITIES.index(item.severity), place), _of(run, "error", item)
-        rest = [item for item in failing(diagnosis, "warning") if item not in grave]
+        rest = failing(diagnosis, "warning")[len(grave) :]
         for place, item in enumerate(rest):
             yield (4, SEVERITIES.index(item.severity), place), _of(run, "warning", item)
 
@@ -97,14 +96,12 @@ def summary(diagnoses: Sequence[Diagnosis], page: Page) -> str:
     those behind it are left out, and a last sentence says so.
     """
     room, kept = LONGEST - 200, []
-    for place, part in enumerate(markdown_parts(diagnoses, gated(diagnoses, page))):
+    for part in markdown_parts(diagnoses, gated(diagnoses, page)):
         size = len(part.encode())
         if size > room:
             kept.append(_begin(part, room))
-            left = len(diagnoses) - max(place - 1, 0)
             kept.append(
-                f"\nCut here, for GitHub takes no more: {counted(left, 'run')} not told to the "
-                "end. `--output markdown=FILE` writes all.\n"
+                "\nCut here, for GitHub takes no more. `--output markdown=FILE` writes all.\n"
             )
             break
         kept.append(part)

@@ -51,7 +51,7 @@ def failure(exit_code: int, error: str, hint: str) -> str:
     return dumps(envelope(exit_code, {"error": error, "hint": hint}))
 
 
-_COMMANDS = re.compile("[\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_COMMANDS = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff]")
 """Control characters beyond those that JSON escapes anyway, and invisible and bidirectional marks;
 outside strings there are none."""
 

@@ -159,16 +159,14 @@ def test_a_long_summary_is_cut_at_a_line_and_says_so(letter: str, runs: int) -> 
         return
     assert LONGEST - 100_000 < whole < LONGEST
     *lines, last = told.splitlines()
-    assert last.startswith("Cut here, for GitHub takes no more: ")
+    assert last.startswith("Cut here, for GitHub takes no more. ")
     assert lines[-1] == ""
     assert lines[-2].startswith("|")
     assert lines[-2].endswith("|")
-    complete = len(re.findall("^# COLLAPSED", told, re.MULTILINE)) - 1
-    assert f"{runs - complete} run" in last
 
 
 def test_a_table_without_end_is_cut_too() -> None:
     diagnoses = [sick("a" * 50)] * 9000
     told = summary(diagnoses, gate(diagnoses))
     assert len(told.encode()) < LONGEST
-    assert "9,000 runs not told to the end" in told
+    assert "Cut here, for GitHub takes no more" in told
