@@ -45,12 +45,10 @@ def markdown(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
 def markdown_parts(diagnoses: Sequence[Diagnosis], gate: Gated | None) -> Iterator[str]:
     """Yield the page's parts: the gate's table, where there is one, and each diagnosis."""
-    diagnoses = [masked(item) for item in diagnoses]
     if gate is not None:
-        gate = masked(gate)
         yield "\n".join(_gate(diagnoses, gate)) + "\n"
     for diagnosis in diagnoses:
-        yield "\n".join(_diagnosis(diagnosis)) + "\n"
+        yield "\n".join(_diagnosis(masked(diagnosis))) + "\n"
 
 
 def _gate(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[str]:
@@ -59,7 +57,7 @@ def _gate(diagnoses: Sequence[Diagnosis], gate: Gated) -> Iterator[str]:
     yield f"# Gate: {counted_words(rows)}"
     yield ""
     header = ("gate", "run", "verdict", "what", "accepted, or what to do")
-    cells = tuple((*row[:-1], "; ".join(row.lines)) for row in rows)
+    cells = tuple(masked((*row[:-1], "; ".join(row.lines))) for row in rows)
     yield from table_markdown(TextTable("", header, cells))
 
 
