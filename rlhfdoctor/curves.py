@@ -242,6 +242,13 @@ def interval(onset: Onset) -> str:
     return f"{onset.step} ({low}-{high})" if low < high else str(onset.step)
 
 
+def unlogged(line: Line) -> tuple[int, ...]:
+    """Return the steps before which more than ``USUAL_GAPS`` mean gaps went by without a row."""
+    steps = line.steps
+    most = USUAL_GAPS * (steps[-1] - steps[0]) / max(len(steps) - 1, 1)
+    return tuple(later for earlier, later in pairwise(steps) if later - earlier > most)
+
+
 def cells(
     line: Line, first: int, last: int, count: int, *, peaks: bool
 ) -> tuple[float | None, ...]:

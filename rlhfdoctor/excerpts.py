@@ -101,12 +101,14 @@ def _moments(run: Run, chosen: Mapping[str, pl.DataFrame]) -> tuple[Moment, ...]
 
 def _excerpt(row: Mapping[str, Any]) -> Excerpt:
     whole = row["response"]
-    response = masked(whole[:LOOKED])
+    response = masked(whole[-LOOKED:])
     told = spoken(response)
     period, covered = loop(told)
     if covered < LOOP:
         period = covered = 0
     before, looped, ending = told[: len(told) - covered], told[len(told) - covered :], ""
+    if len(whole) > LOOKED:
+        before = masked(whole[:LOOKED])
     if covered <= MOST_LOOP:
         ending = response[len(told) :]
     shown = min(len(before), MOST_RESPONSE) + min(covered, MOST_LOOP) + min(len(ending), MOST_LOOP)

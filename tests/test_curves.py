@@ -25,6 +25,7 @@ from rlhfdoctor.curves import (
     panels,
     smoothed,
     thinned,
+    unlogged,
 )
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.export import openmetrics
@@ -325,3 +326,17 @@ def test_a_plan_that_is_not_needed_leads_nowhere_back() -> None:
     found = diagnose(run_of(kl_ref_token=[0.1] * 40, checkpoints=SAVED))
     plan = replace(found.rollback, checkpoint=SAVED[0], needed=False)
     assert marks(replace(found, rollback=plan)).back is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param((1, 2, 3, 4), (), id="every step"),
+        pytest.param((10, 20, 30, 40), (), id="every tenth step"),
+        pytest.param((*range(1, 41), *range(160, 201)), (160,), id="a stretch that nobody logged"),
+        pytest.param((5,), (), id="one row"),
+    ],
+)
+def test_a_stretch_without_rows_is_known(steps: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    line = Line("x", "kl_ref_token", steps, tuple(map(float, steps)))
+    assert unlogged(line) == expected

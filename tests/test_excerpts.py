@@ -13,6 +13,10 @@ STEPS: list[dict[str, Any]] = [
 ]
 
 
+COUNTED = " ".join(map(str, range(40_000)))
+"""A text without a loop."""
+
+
 def chosen(run: Run, onset: Onset | None) -> dict[str, list[str]]:
     return {
         moment.which: [item.said for item in moment.excerpts] for moment in excerpts(run, onset)
@@ -138,3 +142,18 @@ def test_secrets_are_masked_also_where_the_cut_would_halve_them() -> None:
     secret = "sk-proj-" + "Ab1" * 16
     found = one("a " * (MOST_RESPONSE // 2 - 10) + secret, prompt=f"use {secret}")
     assert "sk-proj" not in found.said + found.prompt
+
+
+@pytest.mark.parametrize(
+    ("response", "loops"),
+    [
+        pytest.param(
+            "again and " * 11_000 + COUNTED[:30_000], False, id="a loop that ended long ago"
+        ),
+        pytest.param(COUNTED[:120_000] + "the " * 400, True, id="a loop at the end of a long text"),
+    ],
+)
+def test_the_end_of_a_very_long_text_is_its_end(response: str, loops: bool) -> None:
+    assert len(response) > LOOKED
+    (moment,) = excerpts(run_of(samples=[{"response": response}]), None)
+    assert bool(moment.excerpts[0].loop) is loops

@@ -416,7 +416,7 @@ def test_secrets_do_not_leave_in_any_report(
 ) -> None:
     secret = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
     shutil.copytree("runs/ppo_late", f"runs/{secret}")
-    for form in ("junit", "sarif", "github", "slack", "html", "markdown"):
+    for form in ("terminal", "json", "junit", "sarif", "github", "slack", "html", "markdown"):
         _, out, _ = cli(capsys, "gate", f"runs/{secret}", "--format", form)
         assert secret not in out.replace("\\", ""), form
 

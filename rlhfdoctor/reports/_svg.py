@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rlhfdoctor.curves import Line, Marks, interval, thinned
+from rlhfdoctor.curves import Line, Marks, interval, thinned, unlogged
 from rlhfdoctor.reports._lines import shown
 
 PIXELS = 760
@@ -33,6 +33,10 @@ ROOM = 1 / 25
 
 LONGEST = 28
 """Characters of a checkpoint's name that stand beside its line."""
+
+
+APART = 10
+"""Pixels between two ticks: nearer to each other they hide the curve behind them. [H]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +169,11 @@ def _upright(kind: str, x: float, top: int, bottom: int) -> str:
 
 
 def _ticked(kind: str, axis: Axis, steps: Sequence[int], stroke: str) -> str:
-    """Return a tick at each of these steps, one a pixel at most; nothing without a step."""
-    places = sorted({round(PIXELS * axis.at(step)) for step in steps})
+    """Return a tick at each of these steps, ``APART`` at least; nothing without a step."""
+    places: list[int] = []
+    for x in sorted({round(PIXELS * axis.at(step)) for step in steps}):
+        if not places or x - places[-1] >= APART:
+            places.append(x)
     path = "".join(f"M{x} {stroke}" for x in places)
     return f'<path class="{kind}" d="{path}"/>' if path else ""
 
@@ -180,11 +187,12 @@ def _label(kind: str, x: float, y: int, text: str) -> str:
 def _path(item: Drawn, axis: Axis, scale: _Scale, height: int) -> str:
     """Return a curve as path data: a new stretch behind each value that was not finite.
 
+    Also behind a stretch of steps that nobody logged: nothing is interpolated.
     A point alone is a stroke without length, which round ends make a dot.
     """
     line = thinned(item.line, POINTS)
     parts: list[str] = []
-    broken, after = iter(item.broken), False
+    broken, after = iter(sorted((*item.broken, *unlogged(item.line)))), False
     gap = next(broken, None)
     for step, value in zip(line.steps, line.values, strict=True):
         while gap is not None and gap <= step:

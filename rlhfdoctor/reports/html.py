@@ -175,6 +175,7 @@ def _run(diagnosis: Diagnosis, anchor: str, word: str) -> dict[str, Any]:
         "scores": _scores(diagnosis, rows),
         "moments": samples,
         "offset": run.log_offset,
+        "saved": bool(run.policies),
         "plan": _plan(plan),
         "backtest": [*_parts(alarm_parts(diagnosis.backtest))] if diagnosis.backtest else [],
         "quiet": diagnosis.clear,

@@ -14,6 +14,7 @@ from dataclasses import asdict
 import orjson
 
 from rlhfdoctor import __version__
+from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Diagnosis, Evidence, Finding, RollbackPlan, Run
 from rlhfdoctor.reports import Document, Page, report
 
@@ -27,10 +28,13 @@ def json(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
     A gate's always stand under ``runs``, each with its own exit code, beside those that failed.
     """
+    diagnoses = [masked(item) for item in diagnoses]
     if page.gate is not None and page.brief:
         pairs = zip(diagnoses, page.gate.codes, strict=True)
         runs = [published(diagnosis, code) for diagnosis, code in pairs]
-        return dumps(envelope(page.exit_code, {"runs": runs, "failed": [*page.gate.failed]}))
+        return dumps(
+            envelope(page.exit_code, {"runs": runs, "failed": [*masked(page.gate.failed)]})
+        )
     documents = [published(diagnosis, page.exit_code) for diagnosis in diagnoses]
     return one_or_runs(page.exit_code, documents)
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from rlhfdoctor.masking import masked
 from rlhfdoctor.model import Diagnosis, RollbackPlan
 from rlhfdoctor.reports import Gated, Page, report
 from rlhfdoctor.reports._backtest import alarm_line, backtest_sections
@@ -50,8 +51,9 @@ def terminal(diagnoses: Sequence[Diagnosis], page: Page) -> str:
 
     A gate's: one line a run.
     """
+    diagnoses = [masked(item) for item in diagnoses]
     if page.gate is not None and page.brief:
-        return write(gate_lines(diagnoses, page.gate), page)
+        return write(gate_lines(diagnoses, masked(page.gate)), page)
     lines: list[Line] = []
     for index, diagnosis in enumerate(diagnoses):
         if index:

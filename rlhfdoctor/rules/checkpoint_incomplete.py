@@ -37,11 +37,20 @@ def checkpoint_incomplete(run: Run, limits: NoLimits) -> Iterator[Finding | Skip
                 for item in broken
             ),
             {
-                "names": ", ".join(item.name for item in broken),
+                "names": _names([item.name for item in broken]),
                 "verb": "is" if len(broken) == 1 else "are",
-                "why": "; ".join(_why(item) for item in broken),
+                "why": "; ".join(dict.fromkeys(map(_why, broken))),
             },
         )
+
+
+def _names(names: list[str]) -> str:
+    more = [f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
+    return ", ".join((*names[:MOST_NAMES], *more))
+
+
+MOST_NAMES = 8
+"""Checkpoints that are named; the evidence has the others."""
 
 
 def _why(checkpoint: Checkpoint) -> str:

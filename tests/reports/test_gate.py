@@ -97,7 +97,8 @@ def test_every_report_says_who_bears_a_finding_why_and_until_when() -> None:
     diagnosis = told("critical", borne=1)
     page = gate([diagnosis], failed=[FAILED])
     said = "accepted (ignore, until 2027-01-31): known"
-    gate_line, below = terminal.render([diagnosis], page).splitlines()
+    gate_line, below, lost, _ = terminal.render([diagnosis], page).splitlines()
+    assert lost.startswith("UNKNOWN")
     assert gate_line == "PASS     it broke  collapsed  the headline"
     assert below.strip() == f"KL001 {said}"
     assert said in terminal.render([diagnosis], Page())
