@@ -35,6 +35,9 @@ COLUMNS = "rlhfdoctor.columns"
 FORMULA = "=+-@\t\r"
 """Characters with which a spreadsheet begins a formula."""
 
+CLOCKLESS = "A log without a clock: second n after 1970 began is step n."
+"""What is told wherever a run of an export has no clock."""
+
 SCHEMA_VERSION = 39
 """Of Grafana's classic dashboards (Grafana 11 and later import it)."""
 
@@ -172,18 +175,20 @@ class Series(NamedTuple):
 def openmetrics(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
     """Yield runs as OpenMetrics text 1.0: a gauge for each column, by run, split and part.
 
-    ``promtool tsdb create-blocks-from openmetrics`` makes blocks of it. Beside the columns stand
-    the logged step, the three lines of the KL, and what was concluded: ``rlhf_verdict``,
-    ``rlhf_onset``, ``rlhf_rollback``, ``rlhf_checkpoint``.
+    Runs share a family: what may differ between them, unit and estimator, are labels. Beside the
+    columns stand the logged step, the three lines of the KL, and what was concluded:
+    ``rlhf_verdict``, ``rlhf_onset``, ``rlhf_rollback``, ``rlhf_checkpoint``.
+    ``promtool tsdb create-blocks-from openmetrics`` makes blocks of it.
     """
     families: dict[str, list[tuple[Series, Clock]]] = {}
     names = run_names([item.run for item in diagnoses])
-    for own, diagnosis in zip(names, diagnoses, strict=True):
-        time = clock(diagnosis.run)
+    times = [clock(item.run) for item in diagnoses]
+    how = "" if all(time.logged for time in times) else f". {CLOCKLESS}"
+    for own, diagnosis, time in zip(names, diagnoses, times, strict=True):
         for series in _series(diagnosis, own, time):
             families.setdefault(series.family, []).append((series, time))
     for name, found in sorted(families.items()):
-        yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(found[0][0].help)}\n"
+        yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(found[0][0].help + how)}\n"
         for series, time in found:
             yield "".join(
                 f"{name}{{{series.labels}}} {_number(value)} {time.at(step):.3f}\n"
@@ -195,29 +200,29 @@ def openmetrics(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
 def _series(diagnosis: Diagnosis, name: str, time: Clock) -> Iterator[Series]:
     """Yield all that is told of a run under this name; no two have the same family and labels."""
     run = diagnosis.run
-    how = "" if time.logged else "; the log has no clock: second n is step n"
     own = {"run": name, "framework": run.framework, "algorithm": run.algorithm}
     for key, column in run.columns.items():
         if key not in run.metrics.columns:
             continue
         family, labels = named(key)
         metric = metric_of(key)
-        unit = ", ".join(part for part in (column.unit, column.estimator) if part)
-        told = f"{metric.meaning if metric else column.metric} ({unit}){how}"
+        told = metric.meaning if metric else column.metric
+        measured = _labels({**own, **labels, **measure(column.unit, column.estimator)})
         rows = run.metrics.select("step", key).drop_nulls()
-        yield Series(family, told, _labels({**own, **labels}), rows.iter_rows())
+        yield Series(family, told, measured, rows.iter_rows())
     for panel in panels(run):
         for line in panel.lines:
             if line.kind != "value":
                 family, labels = named(line.column)
-                told = f"{line.name} logged rows of {family} ({panel.unit}){how}"
+                told = f"{line.name} logged rows of {family}"
+                measured = _labels({**own, **labels, **measure(panel.unit, panel.estimator)})
                 pairs = zip(line.steps, line.values, strict=True)
                 ending = ENDINGS[line.kind]
-                yield Series(f"{family}{ending}", told, _labels({**own, **labels}), pairs)
+                yield Series(f"{family}{ending}", told, measured, pairs)
     if run.last_step is None:
         return
     steps = [(step, float(step)) for step in run.metrics["step"]]
-    yield Series(f"{PREFIX}step", f"logged step{how}", _labels(own), steps)
+    yield Series(f"{PREFIX}step", "logged step", _labels(own), steps)
     verdict = _labels({**own, "verdict": diagnosis.verdict})
     yield Series(f"{PREFIX}verdict", "what was concluded", verdict, [(run.last_step, 1.0)])
     marked = marks(diagnosis)
@@ -251,6 +256,11 @@ def named(column: str) -> tuple[str, dict[str, str]]:
     if column != start + family + (f"[{labels['part']}]" if part else ""):
         labels["column"] = column
     return PREFIX + family, labels
+
+
+def measure(unit: str, estimator: str | None) -> dict[str, str]:
+    """Return the labels that say in what a column is measured, and how where somebody said it."""
+    return {"unit": unit, **({"estimator": estimator} if estimator else {})}
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -381,7 +391,7 @@ def _panel(place: int, found: Sequence[tuple[Panel, Diagnosis]]) -> dict[str, An
         {
             "refId": f"L{index}",
             "datasource": SOURCE,
-            "expr": _query(line),
+            "expr": _query(line, panel),
             "legendFormat": f"{{{{run}}}} {line.name}",
         }
         for index, line in enumerate(lines.values())
@@ -420,8 +430,13 @@ def _panel(place: int, found: Sequence[tuple[Panel, Diagnosis]]) -> dict[str, An
     }
 
 
-def _query(line: Line) -> str:
+def _query(line: Line, panel: Panel) -> str:
+    """Return what finds a line of a panel; PromQL takes an empty label for one that is not there.
+
+    Without unit and estimator it would find the line of every run, whatever it is measured in.
+    """
     family, labels = named(line.column)
+    labels |= {"unit": panel.unit, "estimator": panel.estimator or ""}
     given = ", ".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
     return f'{family}{ENDINGS[line.kind]}{{run=~"$run", {given}}}'
 
@@ -461,7 +476,7 @@ def _bands(panel: Panel, diagnosis: Diagnosis) -> tuple[dict[float, str], str]:
 def _clocks(times: Iterable[Clock]) -> str:
     if all(item.logged for item in times):
         return "The time is the trainer's clock."
-    return "A log without a clock: second n after 1970 began is step n."
+    return CLOCKLESS
 
 
 def _iso(time: float) -> str:

@@ -21,6 +21,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rlhfdoctor.curves import WINDOW, panels
 from rlhfdoctor.doctor import diagnose
 from rlhfdoctor.export import (
+    CLOCKLESS,
     bands,
     clock,
     column_metadata,
@@ -222,6 +223,79 @@ def unlike(parts: Iterable[str]) -> None:
     assert len(set(found)) == len(found)
 
 
+def measured(**told: Any) -> list[Diagnosis]:
+    """Diagnose runs that log the same two columns, each with its own unit and estimator."""
+    logged = {"kl_ref_token": [0.1, 0.2], "entropy": [2.0, 1.0]}
+    return [
+        diagnose(replace(run_of(**logged, **more), name=name))  # type: ignore[arg-type]
+        for name, more in told.items()
+    ]
+
+
+APART = [
+    pytest.param(
+        *("kl_ref_token", "estimator", "k1", "k3"),
+        {name: {"estimators": {"kl_ref_token": name}} for name in ("k1", "k3")},
+        id="estimators of a KL",
+    ),
+    pytest.param(
+        *("kl_ref_token", "estimator", None, "k3"),
+        {"none": {}, "k3": {"estimators": {"kl_ref_token": "k3"}}},
+        id="an estimator and none that is known",
+    ),
+    pytest.param(
+        *("entropy", "unit", "nats/token", "unknown"),
+        {"known": {}, "unknown": {"units": {"entropy": "unknown"}}},
+        id="a unit and one that nobody said",
+    ),
+]
+"""A column, a label, its value in one run and in another, and what tells these runs apart."""
+
+
+@pytest.mark.parametrize(("column", "label", "one", "other", "told"), APART)
+def test_a_run_is_told_in_its_own_unit_and_estimator(
+    column: str, label: str, one: str | None, other: str, told: dict[str, Any]
+) -> None:
+    for runs in (measured(**told), measured(**told)[::-1]):
+        found = families(openmetrics(runs))[f"rlhf_{column}"]
+        labelled = {labels["run"]: labels.get(label) for labels, _, _ in found}
+        assert labelled == dict(zip(told, (one, other), strict=True))
+
+
+@pytest.mark.parametrize(("column", "label", "one", "other", "told"), APART)
+def test_a_panel_shows_no_run_that_is_measured_otherwise(
+    column: str, label: str, one: str | None, other: str, told: dict[str, Any]
+) -> None:
+    runs = measured(**told)
+    samples = families(openmetrics(runs))
+    document = json.loads(dashboard(runs))
+    drawn = []
+    for panel in document["panels"]:
+        for target in panel["targets"]:
+            family, _, given = target["expr"].partition("{")
+            wanted = dict(re.findall(r'(\w+)="([^"]*)"', given))
+            if family.startswith(f"rlhf_{column}"):
+                drawn.append(
+                    {
+                        labels["run"]
+                        for labels, _, _ in samples[family]
+                        if all(labels.get(name, "") == value for name, value in wanted.items())
+                    }
+                )
+    assert drawn
+    assert all(len(names) == 1 for names in drawn)
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["a clock first", "a clock last"])
+def test_a_run_without_a_clock_is_told_wherever_it_stands(order: int) -> None:
+    runs = [clocked(10.0, 11.0, 12.0, 20.0), replace(small(), name="two")][::order]
+    text = "".join(openmetrics([diagnose(run) for run in runs]))
+    helps = [line for line in text.splitlines() if line.startswith("# HELP")]
+    assert helps
+    assert all(line.endswith(f". {CLOCKLESS}") for line in helps)
+    assert CLOCKLESS not in "".join(openmetrics([diagnose(clocked(10.0, 11.0, 12.0, 20.0))]))
+
+
 def test_a_run_without_a_log_is_nothing_but_an_end() -> None:
     assert families(openmetrics([diagnose(run_of())])) == {}
 
@@ -243,9 +317,12 @@ def test_every_run_has_a_dashboard(name: str) -> None:
     for panel in document["panels"]:
         for target in panel["targets"]:
             family, _, given = target["expr"].partition("{")
-            split = re.search(r'split="(\w+)"', given)
-            assert split is not None
-            assert any(labels["split"] == split[1] for labels, _, _ in there[family])
+            wanted = dict(re.findall(r'(\w+)="([^"]*)"', given))
+            assert {"split", "unit", "estimator"} <= wanted.keys()
+            assert any(
+                all(labels.get(name, "") == value for name, value in wanted.items())
+                for labels, _, _ in there[family]
+            )
     places = [tuple(panel["gridPos"].values()) for panel in document["panels"]]
     assert len(set(places)) == len(places)
 
@@ -421,7 +498,9 @@ def test_what_is_printed_is_what_is_written(
     assert (tmp_path / "it").read_text(encoding="utf-8") == out
 
 
-@pytest.mark.parametrize(("to", "ending"), [("grafana", "json"), ("openmetrics", "txt")])
+@pytest.mark.parametrize(
+    ("to", "ending"), [("grafana", "json"), ("openmetrics", "txt"), ("csv", "csv")]
+)
 def test_golden(to: str, ending: str, bless: bool, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = cli(capsys, "export", FIXTURES / "dpo_healthy", "--to", to)
     out = out.replace(str(FIXTURES), "fixtures")
@@ -434,6 +513,8 @@ def test_golden(to: str, ending: str, bless: bool, capsys: pytest.CaptureFixture
             if line.startswith("#") or kept[name] <= 2:
                 lines.append(line)
         out = "\n".join(lines) + "\n"
+    elif to == "csv":
+        out = "".join(out.splitlines(keepends=True)[:4])
     else:
         out = re.sub(r'"uid": "rlhf-[0-9a-f]{12}"', '"uid": "rlhf-0"', out)
     path = GOLDEN / f"export-{to}.{ending}"
