@@ -1209,7 +1209,7 @@ def run_cli(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     form = "json" if _asks_for_json(arguments) else "terminal"
     try:
-        if "" in arguments:
+        if any(not one and before[:2] != "--" for before, one in pairwise(("", *arguments))):
             raise DoctorError("an argument is empty", "is a variable of the shell unset?")
         code = app(arguments or ["--help"], prog_name="rlhfdoctor", standalone_mode=False)
     except DoctorError as error:
