@@ -66,10 +66,9 @@ class Known:
     severity: Severity
     message: str = ""
 
-    def covers(self, run: str, path: str, finding: Finding) -> bool:
-        """Say whether it is this finding of this run, no graver than it was."""
-        asked = (run, path, finding.code, finding.fingerprint)
-        same = (self.run, self.path, self.code, self.fingerprint) == asked
+    def covers(self, finding: Finding) -> bool:
+        """Say whether it is this finding of its run, no graver than it was."""
+        same = (self.code, self.fingerprint) == (finding.code, finding.fingerprint)
         return same and SEVERITIES.index(finding.severity) >= SEVERITIES.index(self.severity)
 
 
@@ -90,10 +89,10 @@ class Baseline:
         except ValueError:  # another drive
             return path.replace(os.sep, "/")
 
-    def covers(self, run: Run, finding: Finding) -> bool:
-        """Say whether a finding of a run is known."""
-        place = self.place(run) if self.known else ""
-        return any(item.covers(run.name, place, finding) for item in self.known)
+    def of(self, run: Run) -> list[Known]:
+        """Return what is known of a run."""
+        asked = (run.name, self.place(run)) if self.known else ()
+        return [item for item in self.known if (item.run, item.path) == asked]
 
     def renewed(self, diagnoses: Sequence[Diagnosis]) -> Baseline:
         """Return the baseline that knows what these runs show and no ignore covers.
@@ -103,11 +102,11 @@ class Baseline:
         judged = {(item.run.name, self.place(item.run)) for item in diagnoses}
         known = [item for item in self.known if (item.run, item.path) not in judged]
         for diagnosis in diagnoses:
-            run = diagnosis.run
+            run, place = diagnosis.run, self.place(diagnosis.run)
             known += [
                 Known(
                     run.name,
-                    self.place(run),
+                    place,
                     item.code,
                     item.fingerprint,
                     item.severity,
@@ -224,11 +223,12 @@ def accept(
     What was accepted before stays so.
     """
     name = diagnosis.run.name
+    known = baseline.of(diagnosis.run)
     notes: dict[Ignore, Note] = {}
     findings = []
     for finding in diagnosis.findings:
         accepted = finding.accepted
-        if baseline.covers(diagnosis.run, finding):
+        if any(item.covers(finding) for item in known):
             accepted = Acceptance("baseline", "known from the baseline")
         for item in ignores:
             if not item.covers(name, finding):
